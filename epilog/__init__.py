@@ -1,0 +1,1 @@
+"""After a job: what it left behind, and who began its failure."""

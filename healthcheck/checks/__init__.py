@@ -1,0 +1,1 @@
+"""Checks: facts + limits → findings, one file a subject. Found by directory listing."""

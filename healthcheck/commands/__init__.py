@@ -1,0 +1,1 @@
+"""The commands of `flightcheck`, one file each, loaded only when called."""

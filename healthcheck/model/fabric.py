@@ -1,0 +1,67 @@
+"""Facts about the buses and networks of a node: PCI, InfiniBand and RoCE."""
+
+import msgspec
+
+
+class Aer(msgspec.Struct, frozen=True):
+    """PCIe Advanced Error Reporting counters of one device, by error name, since driver load."""
+
+    correctable: dict[str, int]
+    nonfatal: dict[str, int]
+    fatal: dict[str, int]
+
+
+class PciDevice(msgspec.Struct, frozen=True):
+    """One PCI function: a GPU, NIC or NVSwitch, or a bridge on the way up to the root port.
+
+    `kind` is gpu, nvswitch, nic or bridge. `parent` is the bus id one step up (None at the root).
+    Ids are sysfs words (`0x10de`). Speeds in GT/s. `config_dead`: the first four bytes of the
+    configuration space read all ones, that is, nothing answers on the bus any more.
+    """
+
+    bus_id: str
+    kind: str
+    vendor: str
+    device: str
+    subsystem: str | None = None
+    driver: str | None = None
+    parent: str | None = None
+    virtual: bool = False
+    numa_node: int | None = None
+    config_dead: bool | None = None
+    link_speed_gt_s: float | None = None
+    link_speed_max_gt_s: float | None = None
+    link_width: int | None = None
+    link_width_max: int | None = None
+    aer: Aer | None = None
+
+
+class Port(msgspec.Struct, frozen=True):
+    """One port of a host channel adapter. `subject` is `mlx5_0/1`.
+
+    `state` and `phys_state` are the kernel's words without their number (`ACTIVE`, `LinkUp`).
+    Counters that could not be read are absent, and named in `unreadable`.
+    """
+
+    number: int
+    state: str | None = None
+    phys_state: str | None = None
+    rate_gb_s: float | None = None
+    link_layer: str | None = None
+    netdev: str | None = None
+    counters: dict[str, int] = {}
+    hw_counters: dict[str, int] = {}
+    unreadable: tuple[str, ...] = ()
+
+
+class Hca(msgspec.Struct, frozen=True):
+    """One InfiniBand or RoCE device (`/sys/class/infiniband/NAME`)."""
+
+    name: str
+    ports: tuple[Port, ...]
+    bus_id: str | None = None
+    firmware: str | None = None
+    board_id: str | None = None
+    hca_type: str | None = None
+    node_guid: str | None = None
+    virtual: bool = False

@@ -1,0 +1,1 @@
+"""Before a job: what runs, within which budget, and what the verdict does."""

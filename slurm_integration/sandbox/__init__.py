@@ -1,0 +1,1 @@
+"""A real Slurm cluster on one machine, its nodes' hardware simulated."""
