@@ -7,15 +7,37 @@ from typing import Any
 import click
 
 from healthcheck import __version__
+from healthcheck.model import Job
 
 COMMANDS = {
+    "baseline": "healthcheck.commands.baseline:command",
     "check": "healthcheck.commands.check:command",
+    "config": "healthcheck.commands.config:command",
+    "drains": "slurm_integration.commands.drains:command",
+    "explain": "healthcheck.commands.explain:command",
+    "profile": "healthcheck.commands.profile:command",
+    "resume": "slurm_integration.commands.resume:command",
+    "sandbox": "slurm_integration.commands.sandbox:command",
 }
 """Command → where it lives. By dotted name, so that `check` pays for no other command's
 imports and the domain does not import the packages above it."""
 
 EX_USAGE = 64
 EX_SOFTWARE = 70
+
+
+JOB_READER = "slurm_integration.job_env:read_job"
+"""Who understands the environment of a workload manager's hooks."""
+
+
+def job_of_environment(environment: dict[str, str]) -> Job | None:
+    """The job that these variables describe, or None outside of a job."""
+    return _load(JOB_READER)(environment)  # type: ignore[no-any-return]
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 class LazyGroup(click.Group):
@@ -30,8 +52,7 @@ class LazyGroup(click.Group):
         place = COMMANDS.get(cmd_name)
         if place is None:
             return None
-        module, _, name = place.partition(":")
-        found: click.Command = getattr(import_module(module), name)
+        found: click.Command = _load(place)
         return found
 
 
@@ -56,7 +77,7 @@ def main(argv: list[str] | None = None) -> Any:
         code = 130
     except BrokenPipeError:
         code = 141
-    except Exception:
+    except Exception:  # noqa: BLE001 - Python's own exit code for this is 1, a verdict
         import traceback
 
         traceback.print_exc()

@@ -210,7 +210,7 @@ def _read(probe: str, ask: Ask) -> dict[str, Any]:
         return _problem("denied", _told(error))
     except FileNotFoundError as error:
         return _problem("absent", _told(error))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever broke is told and hides nothing
         calls, _, call, subject = ask.progress.last()
         where = f" (in {call} {subject})".replace(" )", ")") if calls else ""
         return _problem("failed", f"{type(error).__name__}: {error}{where}", call, subject)

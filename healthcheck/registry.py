@@ -50,7 +50,7 @@ class Check(msgspec.Struct, frozen=True):
         return tuple(self.rule(node, limits))
 
 
-class DuplicateCheck(Exception):
+class DuplicateCheckError(Exception):
     """Two checks carry one name."""
 
 
@@ -75,7 +75,7 @@ def check(
     def declare(rule: Rule) -> Rule:
         known = _checks.get(name)
         if known is not None and known.module != rule.__module__:
-            raise DuplicateCheck(
+            raise DuplicateCheckError(
                 f"check {name!r} is declared in {known.module} and {rule.__module__}"
             )
         _checks[name] = Check(
@@ -110,7 +110,7 @@ def load_checks() -> tuple[dict[str, Check], dict[str, str]]:
             continue
         try:
             import_module(module)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a rule may be broken in any way
             _broken[module] = f"{type(error).__name__}: {error}"
     return _checks, _broken
 

@@ -39,6 +39,8 @@ class Request(NamedTuple):
     skip: frozenset[str] = frozenset()
     refused: bool = False
     """The configuration or profile was refused: the verdict is at least unknown."""
+    remember: bool | None = None
+    """Whether this look moves the baseline; by default the stages in BASELINE_STAGES do."""
 
 
 class Result(NamedTuple):
@@ -61,7 +63,8 @@ def run(request: Request, early: Iterable[Reading] = (), started: float | None =
     notes += more
     node = assemble(request, answers, baseline)
     report = _report(request, node, profile, notes, started, refused or request.refused)
-    if request.stage in BASELINE_STAGES:
+    remember = request.remember
+    if request.stage in BASELINE_STAGES if remember is None else remember:
         told = save_baseline(folder, advance(node, report.outcomes, profile.name, request.job))
         if told:
             report = msgspec.structs.replace(report, notes=(*report.notes, told))

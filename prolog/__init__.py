@@ -1,1 +1,1 @@
-"""Before a job: what runs, within which budget, and what the verdict does."""
+"""Before a job: what is looked at, within which budget, and what the verdict does."""

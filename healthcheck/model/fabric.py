@@ -1,10 +1,15 @@
 """Facts about the buses and networks of a node: PCI, InfiniBand and RoCE."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 
 class Aer(msgspec.Struct, frozen=True):
-    """PCIe Advanced Error Reporting counters of one device, by error name, since driver load."""
+    """PCIe Advanced Error Reporting counters of one device, by error name, since it was found.
+
+    Kinds that never happened may be left out.
+    """
 
     correctable: dict[str, int]
     nonfatal: dict[str, int]
@@ -16,7 +21,8 @@ class PciDevice(msgspec.Struct, frozen=True):
 
     `kind` is gpu, nvswitch, nic or bridge. `parent` is the bus id one step up (None at the root).
     Ids are sysfs words (`0x10de`). Speeds in GT/s. `config_dead`: the first four bytes of the
-    configuration space read all ones, that is, nothing answers on the bus any more.
+    configuration space read all ones, that is, nothing answers on the bus any more. `rdma`: the
+    kernel offers an InfiniBand or RoCE device on this NIC (None where nobody looked).
     """
 
     bus_id: str
@@ -34,6 +40,19 @@ class PciDevice(msgspec.Struct, frozen=True):
     link_width: int | None = None
     link_width_max: int | None = None
     aer: Aer | None = None
+    rdma: bool | None = None
+
+
+def upstream(devices: Iterable[PciDevice], bus_id: str) -> tuple[PciDevice, ...]:
+    """The bridges above a device, nearest first, up to the root port."""
+    known = {device.bus_id: device for device in devices}
+    found: list[PciDevice] = []
+    here = known.get(bus_id)
+    while here is not None and here.parent is not None and len(found) < len(known):
+        here = known.get(here.parent)
+        if here is not None:
+            found.append(here)
+    return tuple(found)
 
 
 class Port(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ class Report(msgspec.Struct, frozen=True):
     duration_s: float
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...] = ()
-    """What the reader should know besides: a refused configuration, a dry run, a set-aside state."""
+    """What the reader should know besides: a refused configuration, a state set aside."""
 
     def findings(self, severity: Severity | None = None) -> list[tuple[str, Finding]]:
         """(check, finding) pairs, worst first, in the order of the checks within a severity."""

@@ -1,0 +1,1 @@
+"""The report in the forms that people and programs read: text, JSON, Nagios, Prometheus."""

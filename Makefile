@@ -1,0 +1,54 @@
+# One Makefile for people and for CI. `make help` lists the targets.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+APT    := slurm-wlm munge gcc libc6-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help venv system demo test lint types contracts format bench wheel schema clean
+
+help:  ## What can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.done  ## The virtual environment at .venv
+
+$(VENV)/.done: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not here: install it, or say make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+system:  ## Slurm, munge and a C compiler from Debian's packages (root only; nothing to do if there)
+	@bash slurm_integration/sandbox/install-packages.sh $(APT)
+
+demo: venv system  ## A real Slurm cluster of four simulated H100 nodes meets a lost GPU
+	@$(BIN)/python -m slurm_integration.sandbox.demo
+
+test: venv system  ## Every test, the real-Slurm ones included
+	$(BIN)/pytest $(ARGS)
+
+lint: venv  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv  ## mypy --strict
+	$(BIN)/mypy
+
+contracts: venv  ## Which package may import which
+	$(BIN)/lint-imports --no-cache
+
+format: venv  ## Let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: venv system  ## Time and memory of a whole prolog (NHC=path compares with LBNL NHC)
+	$(BIN)/python -m benchmarks.prolog
+
+schema: venv  ## Write the JSON schema of the report anew
+	$(BIN)/python -m healthcheck.report.schema
+
+wheel: venv  ## The wheel, in dist/
+	$(BIN)/python -m build --quiet --wheel --outdir dist .
+
+clean:  ## Remove what make made
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

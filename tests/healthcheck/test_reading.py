@@ -1,0 +1,128 @@
+"""Probes in children: facts come back, hangs are named, nothing is left behind."""
+
+import os
+import sys
+import time
+import types
+
+import pytest
+
+from healthcheck.host import LocalHost
+from healthcheck.reading import Plan, collect, launch
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """Install a probe made of one function."""
+
+    def install(name, read):
+        module = types.ModuleType(f"healthcheck.probes.{name}")
+        module.read = read
+        monkeypatch.setitem(sys.modules, f"healthcheck.probes.{name}", module)
+        return name
+
+    return install
+
+
+def answer_of(name, seconds=5.0):
+    reading = launch(name, LocalHost(), Plan())
+    return collect([reading], time.monotonic() + seconds)[name], reading
+
+
+def test_facts_come_back_as_plain_data(probe):
+    answer, _ = answer_of(probe("plain", lambda ask: {"modules": ("a", "b"), "n": 3}))
+    assert answer == {"facts": {"modules": ("a", "b"), "n": 3}}
+
+
+def test_large_facts_come_back_whole(probe):
+    answer, _ = answer_of(probe("large", lambda ask: {"text": "x" * 5_000_000}))
+    assert len(answer["facts"]["text"]) == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PermissionError(13, "Permission denied", "/dev/kmsg"), "denied"),
+        (FileNotFoundError(2, "No such file or directory", "/dev/ipmi0"), "absent"),
+        (ValueError("odd"), "failed"),
+    ],
+)
+def test_an_error_becomes_a_problem_with_its_reason(probe, error, kind):
+    def read(ask):
+        raise error
+
+    answer, _ = answer_of(probe("broken", read))
+    assert answer["problem"]["kind"] == kind
+    assert answer["problem"]["reason"]
+
+
+def test_a_child_that_dies_names_its_last_call(probe):
+    def read(ask):
+        ask.progress.note("nvmlDeviceGetName", "0000:b3:00.0")
+        os.kill(os.getpid(), 9)
+
+    answer, _ = answer_of(probe("aborting", read))
+    assert answer["problem"]["kind"] == "failed"
+    assert "nvmlDeviceGetName 0000:b3:00.0" in answer["problem"]["reason"]
+
+
+def test_a_hung_call_is_named_and_the_child_is_killed(probe, monkeypatch):
+    monkeypatch.setattr("healthcheck.reading.HUNG_AFTER_S", 0.2)
+
+    def read(ask):
+        ask.progress.note("nvmlDeviceGetTemperature", "0000:b3:00.0")
+        time.sleep(60)
+
+    answer, reading = answer_of(probe("hanging", read), seconds=0.4)
+    problem = answer["problem"]
+    assert problem["kind"] == "hung"
+    assert (problem["call"], problem["subject"]) == ("nvmlDeviceGetTemperature", "0000:b3:00.0")
+    with pytest.raises(ProcessLookupError):
+        os.kill(reading._pid, 0)
+
+
+def test_slow_answers_are_not_a_hang(probe):
+    def read(ask):
+        for number in range(1000):
+            ask.progress.note(f"call{number}", "")
+            time.sleep(0.02)
+
+    answer, _ = answer_of(probe("slow", read), seconds=0.3)
+    assert answer["problem"]["kind"] == "slow"
+
+
+def test_a_child_that_hangs_while_leaving_still_delivers(probe, monkeypatch):
+    real_exit = os._exit
+
+    def hang(code):
+        time.sleep(30)
+        real_exit(code)
+
+    monkeypatch.setattr("healthcheck.reading.os._exit", hang)
+    begun = time.monotonic()
+    answer, reading = answer_of(probe("leaving", lambda ask: {"n": 1}))
+    assert answer == {"facts": {"n": 1}}
+    assert time.monotonic() - begun < 10
+    os.kill(reading._pid, 9)
+    os.waitpid(reading._pid, 0)
+
+
+def test_one_hung_probe_does_not_hide_the_others(probe):
+    def hang(ask):
+        time.sleep(60)
+
+    readings = [
+        launch(probe("stuck", hang), LocalHost(), Plan()),
+        launch(probe("fine", lambda ask: {"n": 1}), LocalHost(), Plan()),
+    ]
+    answers = collect(readings, time.monotonic() + 0.5)
+    assert answers["fine"] == {"facts": {"n": 1}}
+    assert answers["stuck"]["problem"]["kind"] == "slow"
+
+
+def test_a_child_does_not_hold_our_output_open(probe, tmp_path):
+    def read(ask):
+        return {"stdout": os.readlink("/proc/self/fd/1"), "stdin": os.readlink("/proc/self/fd/0")}
+
+    answer, _ = answer_of(probe("quiet", read))
+    assert answer["facts"] == {"stdout": "/dev/null", "stdin": "/dev/null"}

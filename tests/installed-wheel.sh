@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The wheel as a user gets it: commands are there, and data files came along.
+# Usage: installed-wheel.sh VENV, where nothing but the wheel is installed.
+set -euo pipefail
+venv=$1
+cd /
+
+fail() { echo "installed wheel: $*" >&2; exit 1; }
+code() { local rc=0; "$@" >/dev/null 2>&1 || rc=$?; echo "$rc"; }
+
+"$venv/bin/flightcheck" --version
+"$venv/bin/flightcheck" check || [ $? -le 3 ]
+[ "$(code "$venv/bin/flightcheck" check --no-such-option)" = 64 ] || fail "a usage error must exit 64"
+"$venv/bin/flightcheck" profile list | grep -q h100-sxm || fail "profiles are missing"
+"$venv/bin/flightcheck" explain xid 79 | grep -qi "fallen off the bus" || fail "the Xid catalogue is missing"
+[ "$(code env -i "$venv/bin/flightcheck-prolog")" = 0 ] || fail "the prolog must pass here"
+
+run() { "$venv/bin/flightcheck" sandbox run --type h100-sxm "$@"; }
+[ "$(code run -- flightcheck check)" = 0 ] || fail "a healthy node must be go"
+[ "$(code run --break xid-79 -- flightcheck check)" = 2 ] || fail "xid-79 must be no-go"
+echo "installed wheel: fine"
