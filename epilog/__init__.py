@@ -1,1 +1,1 @@
-"""After a job: what it left behind, and who began its failure."""
+"""After a job: what it left behind, which rank on which node began its failure, and what now."""
