@@ -19,6 +19,7 @@ from healthcheck.model import (
     Severity,
     Snapshot,
 )
+from healthcheck.model.fabric import upstream
 from healthcheck.model.snapshot import SNAPSHOT_VERSION
 
 FILE = "baseline.json"
@@ -133,16 +134,13 @@ def advance(node: Snapshot, outcomes: Iterable[Outcome], profile: str, job: Job 
     failure again until somebody mends or accepts it. What was not measured is kept.
     """
     before = node.baseline or Baseline()
-    failed = {
-        finding.subject
-        for outcome in outcomes
-        for finding in outcome.findings
-        if finding.severity is Severity.FAIL
-    }
+    failed = _failed(node, outcomes)
     kept = dict(before.counters)
     for subject, name, value in counters(node):
         key = f"{subject}|{name}"
-        if subject not in failed or key not in kept:
+        # link_downed always moves on: its growth is kept as an event, and would become the same
+        # event again at every look.
+        if subject not in failed or key not in kept or name == "link_downed":
             kept[key] = Counter(value, node.taken_at)
     log = node.kernel_log
     return Baseline(
@@ -157,8 +155,26 @@ def advance(node: Snapshot, outcomes: Iterable[Outcome], profile: str, job: Job 
     )
 
 
+def _failed(node: Snapshot, outcomes: Iterable[Outcome]) -> set[str]:
+    """Subjects that failed, and the bridges above them, which may have counted the errors."""
+    subjects = {
+        finding.subject
+        for outcome in outcomes
+        for finding in outcome.findings
+        if finding.severity is Severity.FAIL
+    }
+    above = {b.bus_id for subject in subjects for b in upstream(node.pci or (), subject)}
+    return subjects | above
+
+
 def _links_downed(node: Snapshot) -> Iterator[Event]:
-    """Each growth of link_downed as an event, so that flapping shows over time."""
+    """Each growth of link_downed as an event, so that flapping shows over time.
+
+    A reboot takes every link down once and tells nothing. Some HCAs keep their counters through
+    a driver's restart, so only a smaller value means that it began again.
+    """
+    if node.baseline is None or node.baseline.boot_id != node.boot_id:
+        return
     for hca in node.hcas or ():
         for port in hca.ports:
             subject = f"{hca.name}/{port.number}"

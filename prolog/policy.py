@@ -8,6 +8,8 @@ import msgspec
 from healthcheck.config import CheckSettings, Config
 from healthcheck.model import Finding, Report, Severity, Verdict
 
+FABRIC = "fabric"
+"""Subject of findings about the network beyond this node (a port without a subnet manager)."""
 REQUEUE_LIMIT = 3
 """A job that was sent back this often runs: somewhere the cause is not the node."""
 
@@ -15,7 +17,7 @@ REQUEUE_LIMIT = 3
 class Do(StrEnum):
     """What a stage does about its verdict, mildest first."""
 
-    PASS = "pass"  # noqa: S105 - a word, no password
+    PASS = "pass"
     ALERT = "alert"
     REQUEUE = "requeue"
     DRAIN = "drain"
@@ -55,7 +57,7 @@ def _unknown(report: Report, config: Config, restart_count: int) -> Decision:
 def _no_go(report: Report, settings: Mapping[str, CheckSettings], restart_count: int) -> Decision:
     failed = report.findings(Severity.FAIL)
     order = list(Do)
-    wishes = [(_wish(settings.get(check)), check, finding) for check, finding in failed]
+    wishes = [(_wish(settings.get(check), finding), check, finding) for check, finding in failed]
     strongest = max((wish for wish, _, _ in wishes), key=order.index)
     why = "no-go"
     if strongest is Do.REQUEUE and restart_count >= REQUEUE_LIMIT:
@@ -65,5 +67,12 @@ def _no_go(report: Report, settings: Mapping[str, CheckSettings], restart_count:
     return Decision(strongest, why, tuple((check, finding) for _, check, finding in wishes))
 
 
-def _wish(settings: CheckSettings | None) -> Do:
-    return Do(settings.action) if settings and settings.action else Do.DRAIN
+def _wish(settings: CheckSettings | None, finding: Finding) -> Do:
+    """What a failing finding asks for: what the site says, else a drain of this node.
+
+    A finding about the fabric is not this node's fault, and would drain node after node; the job
+    is sent elsewhere while somebody looks.
+    """
+    if settings and settings.action:
+        return Do(settings.action)
+    return Do.REQUEUE if finding.subject == FABRIC else Do.DRAIN

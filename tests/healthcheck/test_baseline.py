@@ -6,6 +6,7 @@ import pytest
 
 from healthcheck.baseline import accept, advance, load_baseline, save_baseline
 from healthcheck.model import (
+    Aer,
     Baseline,
     Counter,
     Ending,
@@ -16,6 +17,7 @@ from healthcheck.model import (
     KernelEvent,
     KernelLog,
     Outcome,
+    PciDevice,
     Port,
     Snapshot,
     fail,
@@ -144,3 +146,32 @@ def test_a_folder_that_cannot_be_written_is_a_note(tmp_path):
 
 def test_a_missing_baseline_is_no_note(tmp_path):
     assert load_baseline(str(tmp_path / "nowhere")) == (None, None)
+
+
+def test_link_downed_of_a_failed_port_is_no_event_twice():
+    port = Port(1, counters={"link_downed": 4})
+    baseline = Baseline(boot_id="boot-2", counters={"mlx5_0/1|link_downed": Counter(3, NOW - 60)})
+    node = snapshot(baseline, hcas=(Hca("mlx5_0", (port,)),))
+    failed = (Outcome("ib-ports", Ending.FOUND, (fail("mlx5_0/1", "down"),)),)
+    after = advance(node, failed, "p", None)
+    assert after.counters["mlx5_0/1|link_downed"].value == 4
+    assert len(after.events) == 1
+
+
+def test_a_reboot_is_no_link_down_event():
+    port = Port(1, counters={"link_downed": 4})
+    baseline = Baseline(boot_id="boot-1", counters={"mlx5_0/1|link_downed": Counter(3, NOW - 60)})
+    node = snapshot(baseline, hcas=(Hca("mlx5_0", (port,)),))
+    assert advance(node, (), "p", None).events == ()
+
+
+def test_errors_counted_by_the_bridge_above_a_failed_device_are_found_again():
+    bridge = PciDevice("0000:b2:00.0", "bridge", "0x1000", "0xc030", aer=Aer({}, {}, {"DLP": 3}))
+    gpu = PciDevice(GPU, "gpu", "0x10de", "0x2330", parent=bridge.bus_id)
+    baseline = Baseline(
+        boot_id="boot-2", counters={f"{bridge.bus_id}|aer_fatal": Counter(0, NOW - 60)}
+    )
+    node = snapshot(baseline, pci=(gpu, bridge))
+    failed = (Outcome("pcie-aer", Ending.FOUND, (fail(GPU, "3 fatal errors"),)),)
+    assert advance(node, failed, "p", None).counters[f"{bridge.bus_id}|aer_fatal"].value == 0
+    assert advance(node, (), "p", None).counters[f"{bridge.bus_id}|aer_fatal"].value == 3

@@ -66,3 +66,9 @@ def test_the_strongest_wish_decides_and_its_finding_leads_the_reason():
 def test_a_job_requeued_too_often_runs():
     config = Config(checks={"gpu-count": CheckSettings(action="requeue")})
     assert decide(report(FAILED), config, REQUEUE_LIMIT).do is Do.ALERT
+
+
+def test_a_fault_of_the_fabric_sends_the_job_elsewhere_and_drains_nobody():
+    no_manager = found("ib-ports", fail("fabric", "no subnet manager"))
+    assert decide(report(no_manager), Config()).do is Do.REQUEUE
+    assert decide(report(no_manager, FAILED), Config()).do is Do.DRAIN
