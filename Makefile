@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
-APT    := slurm-wlm munge gcc libc6-dev
+APT    := slurm-wlm munge gcc libc6-dev strace
 
 .DEFAULT_GOAL := help
 .PHONY: help venv system demo test lint types contracts format bench wheel schema clean

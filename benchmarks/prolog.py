@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.measure import Figures, become_subreaper, measure
 from healthcheck.host import host_at
 from healthcheck.runner import Request, run
-from slurm_integration.sandbox.machine import build_machine
+from slurm_integration.sandbox.machine.live import build_machine
 
 TARGET_S = 0.10
 TARGET_MIB = 32

@@ -151,8 +151,18 @@ def advance(node: Snapshot, outcomes: Iterable[Outcome], profile: str, job: Job 
         kernel_log_sequence=log.next_sequence if log else before.kernel_log_sequence,
         counters=kept,
         events=_remember(before.events, [*node.new_events(), *_links_downed(node)], node.taken_at),
-        last_job=LastJob(job.job_id, job.uid) if job else before.last_job,
+        last_job=_sole_job(node, job) if job else before.last_job,
     )
+
+
+def _sole_job(node: Snapshot, job: Job) -> LastJob | None:
+    """The job, if it has the node for itself: on a shared node nobody knows whose error a later
+    event is, and it must not be charged to whoever came last.
+    """
+    gpus = node.gpus or ()
+    if gpus and len(node.owned_gpus()) < len(gpus):
+        return None
+    return LastJob(job.job_id, job.uid)
 
 
 def _failed(node: Snapshot, outcomes: Iterable[Outcome]) -> set[str]:

@@ -10,6 +10,18 @@ STATE_DIR = "/var/lib/flightcheck"
 
 Policy = Literal["drain", "requeue", "alert", "pass"]
 
+_CLEAN = r"[^\x00-\x1f\x7f]"
+AbsolutePath = Annotated[
+    str, msgspec.Meta(pattern=rf"^/{_CLEAN}*\Z", description="an absolute path such as /scratch")
+]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._@:\\-]*\Z",
+        description="a name of letters, digits and . _ @ : -",
+    ),
+]
+
 
 class CheckSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[checks.NAME]`: what the site says about one check.
@@ -28,17 +40,22 @@ class CheckSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[drain]`: how many nodes may be drained, and how Slurm is reached.
 
-    The budget is the smaller of `max_nodes` and `max_percent` of all nodes (at least one) within
-    `window_s` seconds. `ledger`: a folder on a shared file system that counts drains in place of
-    Slurm itself.
+    `max_nodes` and `max_percent` of all nodes (at least one) bound the drains within `window_s`
+    seconds, `max_held_percent` those of any age. `without_slurm`: where scontrol is missing, hangs
+    or refuses, the budget cannot be known; `fail-job` exits non-zero, and Slurm then drains the
+    node past every budget, for sites that prefer that. `scontrol` None: searched in the usual
+    folders. `timeout_s` bounds each call; a failing node first waits up to `jitter_s`, so that a
+    thousand do not call at once.
     """
 
-    max_nodes: Annotated[int, msgspec.Meta(ge=0)] = 8
+    max_nodes: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 4
     max_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 5.0
-    window_s: Annotated[int, msgspec.Meta(ge=60)] = 3600
-    ledger: str | None = None
-    scontrol: str | None = None
-    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
+    max_held_percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 20.0
+    window_s: Annotated[int, msgspec.Meta(ge=60, le=30 * 86_400)] = 3600
+    without_slurm: Literal["run-job", "fail-job"] = "run-job"
+    scontrol: AbsolutePath | None = None
+    timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 2.0
+    jitter_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.5
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,12 +66,74 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     dry_run: bool = True
-    on_unknown: Literal["run", "requeue", "drain"] = "run"
-    profile: str = "auto"
-    profile_dir: str = "/etc/flightcheck/profiles"
-    state_dir: str = STATE_DIR
+    on_unknown: Literal["run", "requeue"] = "run"
+    profile: Name = "auto"
+    profile_dir: AbsolutePath = "/etc/flightcheck/profiles"
+    state_dir: AbsolutePath = STATE_DIR
     deadline_s: Annotated[float, msgspec.Meta(ge=1, le=55)] = 8.0
-    mounts: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
+    mounts: tuple[AbsolutePath, ...] = ()
+    services: tuple[Name, ...] = ()
     drain: DrainSettings = DrainSettings()
     checks: dict[str, CheckSettings] = {}
+
+
+def load_config(path: str = CONFIG_PATH, *, verify: bool = True) -> tuple[Config, list[str], bool]:
+    """(configuration, notes, refused) from a file; a missing file means the defaults.
+
+    A refused file means the defaults too: the notes say what is wrong where, and the verdict is
+    then at least unknown and never drains. `verify=False` leaves the names and limits of checks
+    to a later `check_faults`, for a caller that has not loaded the checks yet.
+    """
+    from healthcheck.strict_toml import Refused, convert, read_toml
+
+    try:
+        document = read_toml(path, private=True)
+        config = convert(document, Config)
+        if verify and config.checks:
+            told = check_faults(config, path)
+            if told:
+                raise Refused(*told)
+    except FileNotFoundError:
+        return Config(), [], False
+    except Refused as refusal:
+        last = f"{path} is refused: built-in defaults are in force and nothing will be drained"
+        return Config(), [*refusal.notes, last], True
+    return config, [], False
+
+
+def check_faults(config: Config, path: str = CONFIG_PATH) -> list[str]:
+    """Notes for `[checks.NAME]` tables that name no check, or limits that the check refuses.
+
+    Costs microseconds where all is well and the checks are loaded.
+    """
+    from healthcheck.registry import load_checks
+
+    if not config.checks:
+        return []
+    checks, broken = load_checks()
+    for name, settings in config.checks.items():
+        declared = checks.get(name)
+        if declared is None:
+            # A check whose module does not load is reported by the run; its table is no typo.
+            if not broken:
+                break
+        elif settings.limits and not _convertible(settings.limits, declared.limits):
+            break
+    else:
+        return []
+    from healthcheck.check_tables import config_faults
+
+    return config_faults(config, path, checks, lenient=bool(broken))
+
+
+def _convertible(limits: dict[str, Any], kind: type[msgspec.Struct]) -> bool:
+    """Whether these limits convert: each, and together unless the profile must add some."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    try:
+        for name, value in limits.items():
+            msgspec.convert(value, fields[name].type)
+        if all(name in limits for name, field in fields.items() if field.required):
+            msgspec.convert(limits, kind)
+    except (KeyError, msgspec.ValidationError):
+        return False
+    return True

@@ -128,10 +128,15 @@ def _struct_faults(value: Any, kind: type[msgspec.Struct], key: Key) -> Iterator
     ]
     yield from faults
     if not faults:
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            yield Fault(key, "values that fit together", str(error).partition(" - at `")[0])
+        yield from together_faults(value, kind, key)
+
+
+def together_faults(value: dict[str, Any], kind: type[msgspec.Struct], key: Key) -> Iterator[Fault]:
+    """The fault of values that are each possible and contradict each other."""
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        yield Fault(key, "values that fit together", str(error).partition(" - at `")[0])
 
 
 def field_faults(

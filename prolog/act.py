@@ -19,7 +19,12 @@ def drain(
         replace=any(f.action is Action.REPLACE for _, f in decision.findings),
     )
     done = drain_node(
-        reason, config.drain, report.node, job.job_id if job else None, deadline, config.dry_run
+        reason,
+        config.drain,
+        report.node,
+        job.job_id if job else None,
+        deadline,
+        dry_run=config.dry_run,
     )
     say(done.message)
     return 1 if done.fail_job else 0
@@ -37,7 +42,7 @@ def requeue(config: Config, job: Job | None, deadline: float) -> int:
         return 0
     from slurm_integration.scontrol import Scontrol
 
-    answer = Scontrol(config.drain.scontrol, config.drain.timeout_s).requeue(
+    answer = Scontrol(config.drain.scontrol or "", config.drain.timeout_s).requeue(
         job.job_id, deadline=deadline
     )
     say(f"job {job.job_id} requeued" if answer.ok else f"{answer.trouble()}; the job runs")

@@ -21,6 +21,10 @@ class NvLink(msgspec.Struct, frozen=True):
     recovery_errors: int | None = None
     crc_flit_errors: int | None = None
     crc_data_errors: int | None = None
+    recovery_failed_events: int | None = None
+    """NVLink 5 and later, in place of the data-link counters."""
+    integrity_errors: int | None = None
+    """NVLink 5 and later: local link integrity errors."""
 
 
 class Fabric(msgspec.Struct, frozen=True):

@@ -20,6 +20,10 @@ class KernelEvent(msgspec.Struct, frozen=True):
     subject: str = ""
     pid: int | None = None
     process: str | None = None
+    count: int = 1
+    """How many lines like this one it stands for: a storm is one event."""
+    until_s: float | None = None
+    """The kernel's stamp of the last of them, where there is more than one."""
 
 
 class KernelLog(msgspec.Struct, frozen=True):
@@ -35,12 +39,19 @@ class KernelLog(msgspec.Struct, frozen=True):
 
 
 class PowerSupply(msgspec.Struct, frozen=True):
-    """A power supply or a power alarm. `state`: ok, failed, input-lost, absent, alarm, unknown."""
+    """A power supply, or a sensor that speaks about them.
+
+    `state`: ok, failed, input-lost, absent, alarm, redundancy-lost, insufficient (what is left
+    does not carry the machine), unknown (the sensor gives no reading). `origin`: hwmon or ipmi.
+    `kind`: supply, redundancy (one sensor for all of them), sensor (a figure or an alarm), source
+    (not a sensor: the way of asking itself was missing or failed; `detail` says why).
+    """
 
     name: str
     state: str
     origin: str
     detail: str | None = None
+    kind: str = "sensor"
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -50,19 +61,33 @@ class Memory(msgspec.Struct, frozen=True):
     available_bytes: int | None = None
 
 
+class MemoryModule(msgspec.Struct, frozen=True):
+    """One memory module (DIMM) on which errors were counted since its driver was loaded."""
+
+    label: str
+    corrected: int = 0
+    uncorrected: int = 0
+
+
 class MemoryController(msgspec.Struct, frozen=True):
-    """One EDAC memory controller; error counts since its driver was loaded."""
+    """One EDAC memory controller; error counts since its driver was loaded.
+
+    `modules`: those with errors, where the driver tells them apart; they name the suspect.
+    """
 
     name: str
     corrected: int | None = None
     uncorrected: int | None = None
+    modules: tuple[MemoryModule, ...] = ()
 
 
 class Filesystem(msgspec.Struct, frozen=True):
-    """One mount point that the profile or the configuration names.
+    """The root file system, or a mount point that the profile or the configuration names.
 
-    `state`: ok, missing (no such path), not-mounted, stale (ESTALE, EIO, ENOTCONN), hung (no
-    answer within the time given). Sizes in bytes.
+    `state`: ok, missing (no such path), not-mounted, stale (ESTALE, EIO, ENOTCONN, EHOSTDOWN and
+    their like), hung (no answer within the time given), unknown (another error; `detail` says
+    which). `kind` is the type as in /proc/mounts. Sizes in bytes; `free_bytes` is what a job may
+    use, without the part reserved for root.
     """
 
     path: str
@@ -86,7 +111,11 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 class Processes(msgspec.Struct, frozen=True):
-    """Process table figures: zombies and tasks in uninterruptible sleep (D)."""
+    """Process table figures: zombies, and processes stuck in uninterruptible sleep (D).
+
+    `blocked` counts only those found in D at every one of several looks about a second apart:
+    being there for one moment is ordinary I/O.
+    """
 
     total: int
     zombies: int

@@ -59,7 +59,7 @@ class Counter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LastJob(msgspec.Struct, frozen=True):
-    """The job whose prolog ran last on this node."""
+    """The job that has all the node's GPUs since the last prolog."""
 
     job_id: int
     uid: int | None = None
@@ -188,6 +188,7 @@ class Snapshot(msgspec.Struct, frozen=True):
                 message=event.message,
                 job_id=last.job_id if last else None,
                 uid=last.uid if last else None,
+                count=event.count,
             )
             for event in self.kernel_log.events
         ]

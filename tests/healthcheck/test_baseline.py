@@ -175,3 +175,18 @@ def test_errors_counted_by_the_bridge_above_a_failed_device_are_found_again():
     failed = (Outcome("pcie-aer", Ending.FOUND, (fail(GPU, "3 fatal errors"),)),)
     assert advance(node, failed, "p", None).counters[f"{bridge.bus_id}|aer_fatal"].value == 0
     assert advance(node, (), "p", None).counters[f"{bridge.bus_id}|aer_fatal"].value == 3
+
+
+def test_on_a_shared_node_nobody_is_charged_with_later_events():
+    gpus = tuple(Gpu(index=i, bus_id=f"0000:0{i}:00.0", minor_number=i) for i in range(2))
+    whole = Job(job_id=11, uid=1000, gpu_minors=(0, 1))
+    part = Job(job_id=12, uid=1001, gpu_minors=(1,))
+    alone, shared = snapshot(gpus=gpus, job=whole), snapshot(gpus=gpus, job=part)
+    assert advance(alone, (), "p", whole).last_job.job_id == 11
+    assert advance(shared, (), "p", part).last_job is None
+
+
+def test_a_storm_counts_as_often_as_it_happened():
+    log = KernelLog(9, (KernelEvent("xid", 7, 49_000.0, "Xid 13", code=13, count=90),))
+    (event,) = advance(snapshot(kernel_log=log), (), "p", None).events
+    assert event.count == 90

@@ -66,7 +66,8 @@ def test_a_wrong_type_says_what_was_expected_found_and_to_be_done():
 
 def test_limits_that_contradict_each_other_are_laid_at_their_table():
     assert refusal('name = "x"\n[many.b]\nlow = 5\n') == [
-        "F:2: many.b: expected values that fit together, found low (5) is above high (2); correct it"
+        "F:2: many.b: expected values that fit together, found low (5) is above high (2); "
+        "correct it"
     ]
 
 

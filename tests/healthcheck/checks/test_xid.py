@@ -2,9 +2,12 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from healthcheck.checks._xid_rules import recovery_of
 from healthcheck.checks.xid import Limits, xid
+from healthcheck.host import host_at
 from healthcheck.knowledge import xids
 from healthcheck.knowledge.rules import RULES
 from healthcheck.model import (
@@ -13,11 +16,13 @@ from healthcheck.model import (
     Counter,
     Event,
     Gpu,
+    Job,
     KernelEvent,
     KernelLog,
     Severity,
     Snapshot,
 )
+from healthcheck.runner import Request, run
 
 NOW = 1_700_000_000.0
 GPU = "0000:b3:00.0"
@@ -423,3 +428,113 @@ def test_the_message_says_when_and_for_which_job():
 def test_impossible_limits_are_refused(values):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(values, Limits)
+
+
+class Machine:
+    """A recorded machine with a kernel log that grows, looked at by real prologs."""
+
+    def __init__(self, root):
+        self.root = root
+        self.records = []
+        for folder in ("dev", "proc/sys/kernel/random", "var/lib/flightcheck"):
+            (root / folder).mkdir(parents=True)
+        self.boot("boot-1")
+
+    def boot(self, name):
+        (self.root / "proc/sys/kernel/random/boot_id").write_text(name)
+        (self.root / "proc/uptime").write_text("900.00 1.00")
+        self.records = []
+        self.say("Linux version 6.8.0")
+
+    def say(self, text, prefix=4, at=None):
+        sequence = len(self.records) + 1
+        seconds = 20 * sequence if at is None else at
+        self.records.append(f"{prefix},{sequence},{seconds * 1_000_000},-;{text}\n")
+        (self.root / "dev/kmsg").write_text("".join(self.records))
+
+    def prolog(self, job_id=1, uid=1000):
+        request = Request(
+            host_at(str(self.root)),
+            "prolog",
+            profile="cpu-only",
+            job=Job(job_id, uid=uid),
+            only=frozenset({"xid"}),
+        )
+        (outcome,) = run(request).report.outcomes
+        return [(f.severity.value, f.action.value) for f in outcome.findings]
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+OFF_BUS = "NVRM: Xid (PCI:0000:B3:00): 79, pid=1, name=python, GPU has fallen off the bus."
+CONTAINED = "NVRM: Xid (PCI:0000:b3:00): 94, pid=1, name=python, Contained: CE User Channel (0x9)"
+EXCEPTION = "NVRM: Xid (PCI:0000:b3:00): 13, Graphics Exception: ESR 0x5067b0=0x9"
+
+
+def test_a_dead_gpu_fails_every_prolog_until_the_reboot(machine):
+    assert machine.prolog() == []
+    machine.say(OFF_BUS)
+    assert machine.prolog(2) == [("fail", "reboot")]
+    assert machine.prolog(3) == [("fail", "reboot")]
+    machine.boot("boot-2")
+    assert machine.prolog(4) == []
+    machine.say(OFF_BUS)
+    assert machine.prolog(5) == [("fail", "replace")]
+
+
+def test_a_second_contained_error_is_found_by_a_later_prolog(machine):
+    machine.say(CONTAINED)
+    assert machine.prolog() == [("warn", "restart-app")]
+    machine.say(CONTAINED)
+    assert machine.prolog(2) == [("fail", "reset-gpu")]
+
+
+def test_an_application_error_is_charged_to_the_job_that_ran(machine):
+    machine.prolog(job_id=1, uid=1001)
+    machine.say(EXCEPTION)
+    assert machine.prolog(job_id=2, uid=1002) == [("info", "restart-app")]
+    assert machine.prolog(job_id=3, uid=1003) == []
+    machine.say(EXCEPTION)
+    assert machine.prolog(job_id=4, uid=1004) == [("fail", "drain")]
+
+
+def test_what_a_user_writes_to_the_kernel_log_drains_nobody(machine):
+    machine.say(OFF_BUS, prefix=12)
+    assert machine.prolog() == []
+
+
+@given(
+    st.lists(
+        st.builds(
+            Event,
+            kind=st.just("xid"),
+            at=st.floats(NOW - 8 * DAY, NOW + HOUR),
+            boot_id=st.sampled_from(["now", "before", None]),
+            code=st.one_of(
+                st.none(), st.sampled_from([13, 31, 45, 79, 94, 149, 154]), st.integers()
+            ),
+            subject=st.sampled_from([GPU, OTHER, ""]),
+            message=st.one_of(
+                st.text(max_size=80),
+                st.sampled_from(list(MESSAGES.values())),
+                st.from_regex(r"caused by previous Xid \d{1,8}"),
+            ),
+            job_id=st.one_of(st.none(), st.integers(0, 5)),
+            uid=st.one_of(st.none(), st.integers(0, 3)),
+            count=st.integers(1, 10**6),
+        ),
+        max_size=12,
+    )
+)
+def test_no_history_crashes_the_judgement(events):
+    for finding in judge(node(*events)):
+        assert finding.message
+        assert finding.subject
+
+
+def test_the_same_history_is_always_judged_alike():
+    events = [event(79, 100), event(45, 99), event(48, 98), event(154, 97), event(13, 96)]
+    assert judge(node(*events)) == judge(node(*reversed(events)))

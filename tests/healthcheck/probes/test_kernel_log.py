@@ -207,6 +207,27 @@ def test_a_uuid_is_resolved_by_the_driver_s_own_line():
     assert [event.subject for event in log.events] == ["0000:b3:00.0"]
 
 
+def test_a_uuid_is_resolved_by_a_line_that_an_earlier_reading_saw():
+    uuid = "GPU-6a7b8c9d-0001-0002-0003-000000000004"
+    records = [
+        record(f"NVRM: GPU at PCI:0000:b3:00: {uuid}", 1),
+        record("NVRM: Xid (PCI:0000:27:00): 48, old", 2),
+        record(f"NVRM: Xid ({uuid}): 79, GPU has fallen off the bus.", 9),
+    ]
+    log = parse_kernel_log(records, since=5)
+    assert [(event.code, event.subject) for event in log.events] == [(79, "0000:b3:00.0")]
+
+
+def test_a_storm_that_was_read_before_costs_no_memory():
+    tracemalloc.start()
+    log = parse_kernel_log(
+        (record("NVRM: Xid (PCI:0000:b3:00): 31, x", i) for i in range(50_000)), since=50_000
+    )
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+    assert (log.events, log.next_sequence) == ((), 50_000)
+
+
 def test_a_line_is_bounded_and_can_do_nothing_to_a_terminal():
     evil = "\x1b[2J\x07\u202e" + "A" * 3000
     event = only(f"NVRM: Xid (PCI:0000:b3:00): 79, {evil}")
@@ -221,6 +242,7 @@ def test_a_storm_is_counted_not_kept():
 
     tracemalloc.start()
     log = parse_kernel_log(storm())
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
     assert len(log.events) <= 8
     assert sum(event.count for event in log.events) == 100_000
     assert log.events[0].sequence == 0

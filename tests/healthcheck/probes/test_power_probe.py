@@ -160,7 +160,11 @@ def test_threshold_sensors_tell_alarms() -> None:
 
 
 def test_only_entity_ten_counts_as_a_supply() -> None:
-    text = "PS1,1h,ok,10.1,Presence detected\nPS Redundancy,2h,ok,10.9,Fully Redundant\nVR,3h,ok,3.1,State Asserted\n"
+    text = (
+        "PS1,1h,ok,10.1,Presence detected\n"
+        "PS Redundancy,2h,ok,10.9,Fully Redundant\n"
+        "VR,3h,ok,3.1,State Asserted\n"
+    )
     kinds = [entry["kind"] for entry in _ipmi.parse_power_sdr(text)]
     assert kinds == ["supply", "redundancy", "sensor"]
 

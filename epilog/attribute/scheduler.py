@@ -1,0 +1,85 @@
+"""Step 1: a reason of the scheduler's own, before any error, ends the search."""
+
+from epilog.attribute.case import Case, Claim, Step, hosts_of
+from epilog.model import Evidence, Role
+
+CANCELLED = "scheduler/cancelled"
+NODE_FAILURE = "scheduler/node-failure"
+NEAR_LIMIT_S = 30.0
+PROLOG_EXIT = 4022
+PROLOG_SIGNAL = 54
+
+
+def step(case: Case) -> Step:
+    """The scheduler's claim, or why its words are only the teardown."""
+    if case.facts.exit_code == PROLOG_EXIT or case.facts.exit_signal == PROLOG_SIGNAL:
+        why = "Slurm's exit code says that the prolog failed (4022, or 0:54)"
+        seen = tuple(e for e in case.evidence if e.klass == "infrastructure/prolog")
+        return Step(why, Claim("infrastructure/prolog", why, seen, nodes=hosts_of(seen)))
+    reasons = [e for e in case.category("scheduler") if e.role is Role.ROOT]
+    named = [e for e in reasons if e.klass != CANCELLED]
+    if not reasons:
+        return _by_the_clock(case)
+    chosen = named or reasons
+    first = min(chosen, key=_when)
+    cause = _earlier_cause(case, first)
+    if cause is not None:
+        return Step(
+            f"the scheduler's words ({first.klass}) came after an error of "
+            f"{cause.klass}: they are the teardown"
+        )
+    seen = tuple(e for e in chosen if e.klass == first.klass)
+    why = f"the scheduler gave its reason before any error: {first.text.strip()[:120]}"
+    return Step(why, Claim(first.klass, why, seen, nodes=hosts_of(seen)))
+
+
+def _by_the_clock(case: Case) -> Step:
+    facts = case.facts
+    if facts.time_limit_at is None or facts.ended_at is None:
+        return Step("no reason of the scheduler's own")
+    if facts.ended_at < facts.time_limit_at - 1 or facts.ended_at > facts.time_limit_at + 300:
+        return Step("no reason of the scheduler's own, and the time limit was not reached")
+    if any(e.role is Role.ROOT for e in case.evidence):
+        return Step("the time limit was reached, but an error came before it")
+    why = "the job ended at its time limit and no error came before"
+    return Step(why, Claim("scheduler/time-limit", why, confidence=0.8))
+
+
+def _earlier_cause(case: Case, reason: Evidence) -> Evidence | None:
+    """An error that explains the job's end better than the scheduler's words do."""
+    for e in case.evidence:
+        if e.role is not Role.ROOT or e.klass.startswith("scheduler/"):
+            continue
+        if reason.klass == CANCELLED:
+            # srun and slurmstepd say CANCELLED too when a task has failed.
+            if _before(e, reason) is not False or _a_step(reason):
+                return e
+        elif _before(e, reason):
+            return e
+        elif _before(e, reason) is None and e.klass != "user/python-exception":
+            return e
+    if reason.klass == CANCELLED:
+        return next((e for e in case.of(Role.SYMPTOM) if _ended_badly(e, reason)), None)
+    return None
+
+
+def _a_step(reason: Evidence) -> bool:
+    return "STEP" in reason.text
+
+
+def _ended_badly(e: Evidence, reason: Evidence) -> bool:
+    """A symptom (a time-out, a lost peer) that stood there before a plain CANCELLED."""
+    return not e.klass.startswith("scheduler/") and _before(e, reason) is True
+
+
+def _when(e: Evidence) -> tuple[float, str, int]:
+    return (e.at if e.at is not None else float("inf"), e.file, e.line)
+
+
+def _before(one: Evidence, other: Evidence) -> bool | None:
+    """Whether `one` came before `other`; None where nothing tells."""
+    if one.file == other.file:
+        return one.line < other.line
+    if one.at is not None and other.at is not None:
+        return one.at < other.at
+    return None

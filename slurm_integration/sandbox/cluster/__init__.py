@@ -1,0 +1,27 @@
+"""A real Slurm cluster on one machine: slurmctld, one slurmd a node, and a munged of its own.
+
+Everything lies below one state folder; several sandboxes can run at the same time.
+"""
+
+from slurm_integration.sandbox.cluster.control import (
+    ClusterStatus,
+    client,
+    client_environment,
+    down,
+    status,
+    up,
+    why_not,
+)
+from slurm_integration.sandbox.cluster.spec import ClusterSpec, SandboxError
+
+__all__ = [
+    "ClusterSpec",
+    "ClusterStatus",
+    "SandboxError",
+    "client",
+    "client_environment",
+    "down",
+    "status",
+    "up",
+    "why_not",
+]
