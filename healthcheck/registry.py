@@ -56,6 +56,7 @@ class DuplicateCheckError(Exception):
 
 _checks: dict[str, Check] = {}
 _broken: dict[str, str] = {}
+_loaded = False
 
 
 def check(
@@ -98,6 +99,10 @@ def load_checks() -> tuple[dict[str, Check], dict[str, str]]:
 
     A module that does not import never hides the others; the runner reports it as an error.
     """
+    global _loaded  # noqa: PLW0603 - the folder is listed once a process
+    if _loaded:
+        return _checks, _broken
+    _loaded = True
     package = import_module("healthcheck.checks")
     folder = os.path.dirname(package.__file__ or "")
     names = sorted(
@@ -106,8 +111,6 @@ def load_checks() -> tuple[dict[str, Check], dict[str, str]]:
         if entry.endswith(".py") and not entry.startswith("_")
     )
     for module in [*names, *_foreign_modules()]:
-        if module in sys.modules or module in _broken:
-            continue
         try:
             import_module(module)
         except Exception as error:  # noqa: BLE001 - a rule may be broken in any way

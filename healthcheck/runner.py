@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from healthcheck.baseline import advance, load_baseline, save_baseline
-from healthcheck.config import Config
+from healthcheck.config import Config, check_faults
 from healthcheck.host import Host, RecordedHost
 from healthcheck.judge import Selection, judge
 from healthcheck.model import Baseline, Job, Problem, Report, Snapshot, verdict_of
@@ -39,6 +39,8 @@ class Request(NamedTuple):
     skip: frozenset[str] = frozenset()
     refused: bool = False
     """The configuration or profile was refused: the verdict is at least unknown."""
+    unverified: str | None = None
+    """Path of a configuration whose names and limits of checks are still to be verified."""
     remember: bool | None = None
     """Whether this look moves the baseline; by default the stages in BASELINE_STAGES do."""
 
@@ -61,6 +63,11 @@ def run(request: Request, early: Iterable[Reading] = (), started: float | None =
     notes = [*request.notes, *([note] if note else [])]
     answers, profile, more, refused = _read(request, list(early), baseline, started)
     notes += more
+    if request.unverified:
+        faults = check_faults(request.config, request.unverified)
+        notes += faults
+        if faults:
+            request = request._replace(config=Config(), refused=True)
     node = assemble(request, answers, baseline)
     report = _report(request, node, profile, notes, started, refused or request.refused)
     remember = request.remember

@@ -22,7 +22,9 @@ def run_prolog(
     host: Host, environment: Mapping[str, str], early: Iterable[Reading], started: float
 ) -> int:
     """Look at the node for the job in `environment`; returns the exit code for slurmd."""
-    config, notes, refused = load_config(environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH))
+    path = environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH)
+    # Names and limits of checks are verified once the checks are loaded, while probes read.
+    config, notes, refused = load_config(path, verify=False)
     job = read_job(environment)
     request = Request(
         host=host,
@@ -31,6 +33,7 @@ def run_prolog(
         notes=(*notes, *(job.odd if job else ())),
         job=job,
         refused=refused,
+        unverified=path,
     )
     result = run(request, early, started)
     report = result.report

@@ -61,6 +61,8 @@ def command(
 
     Drains nothing, changes nothing. Exit code: 0 go, 1 degraded, 2 no-go, 3 unknown.
     """
+    if config != CONFIG_PATH and not os.path.exists(config):
+        raise click.UsageError(f"--config {config}: no such file")
     settings, notes, refused = load_config(config)
     snapshot = _load(replayed) if replayed else None
     request = Request(

@@ -3,6 +3,7 @@
 Everything lies in a temporary folder and everything started is ended, Ctrl-C included.
 """
 
+import atexit
 import json
 import signal
 import sys
@@ -199,8 +200,14 @@ class Demo:
 
 
 def main() -> int:
-    """Run the demo; 0 where all went as it should."""
+    """Run the demo; 0 where all went as it should. `--svg FILE` also draws what was shown."""
     console = Console(highlight=False, soft_wrap=True)
+    if sys.argv[1:2] == ["--svg"] and len(sys.argv) == 3:
+        console = Console(highlight=False, record=True, width=118, force_terminal=True)
+        atexit.register(console.save_svg, sys.argv[2], title="make demo")
+    elif sys.argv[1:]:
+        console.print("usage: python -m slurm_integration.sandbox.demo [--svg FILE]")
+        return 64
     why = cluster.why_not()
     if why:
         console.print(f"flightcheck demo: {why}")

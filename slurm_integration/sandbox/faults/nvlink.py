@@ -31,11 +31,9 @@ def nvlink_slow(machine: Machine, target: Target) -> Machine:
     return edit_link(machine, target, LINK, speed_mbps=speed // 2)
 
 
-@fault("nvlink-replay", "nvlink-errors", Severity.WARN, needs=_NVLINK)
+@fault("nvlink-replay", "nvlink-errors", Severity.WARN, needs=("nvlink", "nvlink4"))
 def nvlink_replay(machine: Machine, target: Target) -> Machine:
     """One NVLink sends thousands of packets again."""
-    if gpu_of(machine, target).nvlinks[LINK].recovery_failed_events is not None:
-        return edit_link(machine, target, LINK, replay_errors=9000, local_integrity_errors=9000)
     return edit_link(machine, target, LINK, replay_errors=9000)
 
 
@@ -57,11 +55,17 @@ def nvlink_recovery_failed(machine: Machine, target: Target) -> Machine:
     return edit_link(machine, target, LINK, recovery_failed_events=1, recovery_events=1)
 
 
+@fault("nvlink-integrity", "nvlink-errors", Severity.WARN, needs=("nvlink5",))
+def nvlink_integrity(machine: Machine, target: Target) -> Machine:
+    """An NVLink 5 link counts thousands of integrity errors."""
+    return edit_link(machine, target, LINK, local_integrity_errors=9000)
+
+
 def _old_errors(machine: Machine, target: Target) -> Machine:
     return edit_link(machine, target, LINK, replay_errors=70_000, crc_flit_errors=12_000)
 
 
-@must_pass("nvlink-old-errors", needs=_NVLINK, past=_old_errors)
+@must_pass("nvlink-old-errors", needs=("nvlink4", "nvlink"), past=_old_errors)
 def nvlink_old_errors(machine: Machine, target: Target) -> Machine:
     """NVLink errors that are all older than the last look."""
     return unchanged(machine, target)

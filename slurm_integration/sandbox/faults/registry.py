@@ -49,8 +49,9 @@ class Fault(msgspec.Struct, frozen=True):
     """A declared fault and what must be found.
 
     `check` None: nothing may be found, the case must pass. `also`: the checks that find it too,
-    since it legitimately shows there; no other may. `before` happens before the node's baseline, `change`
-    after it. `needs` are traits of the node type. `told` must stand in the finding's message.
+    since it legitimately shows there; no other may. `before` happens before the node's baseline,
+    `change` after it. `needs` are traits of the node type. `told` must stand in the finding's
+    message.
     `stage` is where it shows. `owned`: whether the job that is about to start was given the GPU
     (None: it shows without a job too). `blind`: the check can't judge at all, and the verdict is
     unknown. `silent`: NVML gives no facts, so what other checks need is unmeasured.

@@ -85,13 +85,15 @@ def _links(
         ends = [buses[index ^ 1]]
         common |= {"remote_device_type": 0, "remote_pci_device_id": model.device << 16 | 0x10DE}
     if model.link_version >= 7:
-        common |= dict.fromkeys(_NVLINK5_COUNTERS, 0)
+        common |= dict.fromkeys(_NVLINK5_COUNTERS, 0) | dict.fromkeys(_OLDER_COUNTERS)
     return tuple(
         SimulatedNvLink(remote_bus_id=ends[link * len(ends) // model.links], **common)
         for link in range(model.links)
     )
 
 
+_OLDER_COUNTERS = ("replay_errors", "recovery_errors", "crc_flit_errors", "crc_data_errors")
+"""Not supported any more on NVLink 5."""
 _NVLINK5_COUNTERS = (
     "malformed_packet_errors",
     "buffer_overrun_errors",

@@ -1,0 +1,48 @@
+"""Several ranks raised something: whose exception was it?"""
+
+import re
+from collections.abc import Sequence
+
+from epilog.attribute.case import Claim, hosts_of, ranks_of, told
+from epilog.attribute.order import earliest
+from epilog.model import Evidence
+
+EXCEPTION = "user/python-exception"
+MANY = 8
+_CHANGING = re.compile(r"\d+|0x[0-9a-f]+")
+
+
+def odd_one(seen: Sequence[Evidence]) -> Claim:
+    """The exception that fewest ranks raised; the first of those.
+
+    What all ranks raise alike is in the code they share; what one rank raises while the others
+    raise something else is the cause, and theirs came of it.
+    """
+    groups: dict[str, list[Evidence]] = {}
+    for e in seen:
+        groups.setdefault(_wording(e), []).append(e)
+    timed = earliest(seen)
+    best = min(groups.values(), key=lambda g: (len(ranks_of(g)) or 1, not _any(g, timed)))
+    ranks = ranks_of(best) or ranks_of(seen)
+    said = best[0].text.strip()[:120]
+    why = f"{told(ranks) if ranks else 'the program'} raised: {said}"
+    if len(groups) > 1:
+        why += f" ({len(groups) - 1} other exceptions are left aside)"
+    if len(ranks) > MANY:
+        why += "; so many ranks alike means that it is the program and no single rank"
+    return Claim(
+        EXCEPTION,
+        why,
+        tuple(best[:MANY]),
+        ranks,
+        hosts_of(best),
+        confidence=1.0 if len(groups) == 1 else 0.8,
+    )
+
+
+def _wording(e: Evidence) -> str:
+    return e.fields.get("error_type") or _CHANGING.sub("#", e.text.strip())[:80]
+
+
+def _any(group: Sequence[Evidence], timed: Sequence[Evidence]) -> bool:
+    return any(e in timed for e in group)
