@@ -42,7 +42,10 @@ format: venv  ## Let ruff mend what it can
 	$(BIN)/ruff format .
 
 bench: venv system  ## Time and memory of a whole prolog (NHC=path compares with LBNL NHC)
-	$(BIN)/python -m benchmarks.prolog
+	@rm -rf dist .bench && $(MAKE) --no-print-directory wheel
+	@$(PYTHON) -m venv .bench && .bench/bin/pip install --quiet --disable-pip-version-check dist/flightcheck-*.whl
+	@.bench/bin/python -m compileall -q .bench/lib
+	FLIGHTCHECK_BIN=$(CURDIR)/.bench/bin $(BIN)/python -m benchmarks.prolog
 
 schema: venv  ## Write the JSON schema of the report anew
 	$(BIN)/python -m healthcheck.report.schema
@@ -51,4 +54,4 @@ wheel: venv  ## The wheel, in dist/
 	$(BIN)/python -m build --quiet --wheel --outdir dist .
 
 clean:  ## Remove what make made
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,16 +1,13 @@
-"""Running commands cold and measuring them: wall time, and the memory of every process."""
+"""Running commands cold, in turns, and summing up: wall time, and the memory of every process."""
 
-import ctypes
-import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-PR_SET_CHILD_SUBREAPER = 36
-MIB = 1024
+COLD = Path(__file__).with_name("cold.py")
 
 
 class Run(NamedTuple):
@@ -24,7 +21,7 @@ class Run(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Medians over the runs, with the spread of the times."""
+    """Medians over the runs, with the spread of the times and the worst exit code."""
 
     label: str
     seconds: float
@@ -32,40 +29,30 @@ class Figures(NamedTuple):
     slowest: float
     largest_mib: float
     sum_mib: float
-
-
-def become_subreaper() -> None:
-    """Take over orphans, so that children left behind by a command are measured too."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        print("benchmarks: cannot become a subreaper: memory of children is not counted",
-              file=sys.stderr)  # fmt: skip
+    code: int
 
 
 def run_once(argv: Sequence[str], env: Mapping[str, str]) -> Run:
     """Run `argv` to its end and collect it and whatever it left behind."""
-    started = time.perf_counter()
-    process = subprocess.Popen(argv, env=dict(env), stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    sizes = [usage.ru_maxrss / MIB]
-    while True:
-        try:
-            _, _, usage = os.wait4(-1, 0)
-        except ChildProcessError:
-            break
-        sizes.append(usage.ru_maxrss / MIB)
-    return Run(seconds, max(sizes), sum(sizes), process.returncode)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(COLD), *argv],
+        env=dict(env),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds, code, *sizes = done.stdout.split()
+    mib = [int(size) / 1024 for size in sizes]
+    return Run(float(seconds), max(mib), sum(mib), int(code))
 
 
 def measure(
     commands: Mapping[str, Sequence[str]], env: Mapping[str, str], times: int = 10
 ) -> list[Figures]:
     """Run all commands in turns, so that a noisy minute hits each alike; medians of `times`."""
+    for argv in commands.values():
+        run_once(argv, env)  # fills the page cache
     runs: dict[str, list[Run]] = {label: [] for label in commands}
-    for label, argv in commands.items():
-        run_once(argv, env)  # the first run fills the page cache and writes .pyc files
-        assert runs[label] == []
     for _ in range(times):
         for label, argv in commands.items():
             runs[label].append(run_once(argv, env))
@@ -81,4 +68,5 @@ def _figures(label: str, runs: list[Run]) -> Figures:
         max(seconds),
         statistics.median(run.largest_mib for run in runs),
         statistics.median(run.sum_mib for run in runs),
+        max(abs(run.code) for run in runs),
     )

@@ -36,6 +36,17 @@ class Group(msgspec.Struct, frozen=True):
             )
         )
 
+    def lower(self) -> tuple[int, ...]:
+        """A minority that issued fewer operations than all the others, who issued alike."""
+        counts: dict[int, list[int]] = {}
+        for rank, w in self.standing.items():
+            if w.enqueued is not None:
+                counts.setdefault(w.enqueued, []).append(rank)
+        if len(counts) != 2:
+            return ()
+        fewer, more = counts[min(counts)], counts[max(counts)]
+        return tuple(sorted(fewer)) if len(fewer) * 2 < len(more) else ()
+
     def waited_for(self) -> int | None:
         """The number at which most ranks that are waiting have stopped."""
         counts: dict[int, int] = {}

@@ -36,6 +36,15 @@ def step(case: Case) -> Step:
             return Step(why, Claim(DESYNC, why, shown, odd.ranks, confidence=confidence))
     if slow is not None:
         return _stored(slow, waited)
+    for name in _hung(groups):
+        fewer = groups[name].lower()
+        if fewer:
+            why = (
+                f"group {name}: all had joined number {groups[name].waited_for()}, but "
+                f"{told(fewer)} had issued less after it than the others: its program stood still"
+            )
+            shown = _shown(waited, fewer)
+            return Step(why, Claim(DESYNC, why, shown, fewer, confidence=0.6))
     return _absent(case, groups, waited)
 
 
@@ -66,6 +75,10 @@ def _laggards(
     )
     if slow is not None and (slow.rank is None or slow.rank in end.ranks):
         return _stored(slow, waited)
+    missing = silent(case, {r for g in groups.values() for r in g.standing} | speakers(waited))
+    if missing and set(end.ranks) <= set(end.parked):
+        why += f"; they wait themselves (group {end.path[-1]}), {told(missing)} says nothing at all"
+        return Step(why, Claim(HANG, why, _shown(waited, end.ranks), missing))
     evidence = _shown(waited, (*end.ranks, *group.pending()))
     confidence = _certainty(case, end)
     why += _onward(end)

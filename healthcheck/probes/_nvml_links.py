@@ -135,9 +135,8 @@ def read_fabric(calls: Calls, handle: Any) -> dict[str, Any] | None:
     from ctypes import byref, create_string_buffer
 
     for name, version, size in _FABRIC_CALLS:
-        info = create_string_buffer(_FABRIC_ROOM)
-        if version:
-            info[:4] = (size | version << 24).to_bytes(4, "little")
+        word = (size | version << 24).to_bytes(4, "little") if version else b""
+        info = create_string_buffer(word, _FABRIC_ROOM)
         if calls.get(name, handle, byref(info)) is not None:
             return _fabric(bytes(info)[4 if version else 0 : size])
     return None

@@ -1,0 +1,38 @@
+"""Symptoms nobody could explain: named as what they are, with low confidence."""
+
+from epilog.attribute.case import Case, Claim, Step, hosts_of, ranks_of
+from epilog.classes import UNKNOWN, class_of
+from epilog.model import Role
+
+MANY = 8
+
+
+def symptoms(case: Case) -> Step:
+    """The symptom nearest to a cause."""
+    seen = [e for e in case.of(Role.ROOT, Role.SYMPTOM) if not e.klass.startswith("scheduler/")]
+    if not seen:
+        return Step("no symptom is left")
+    klass = min((e.klass for e in seen), key=lambda name: class_of(name).weight)
+    same = tuple(e for e in seen if e.klass == klass)
+    ranks = ranks_of(same)
+    why = f"only a symptom is known: {same[0].text.strip()[:120]}"
+    # Who reports a time-out or a heartbeat is the victim; other symptoms belong to who has them.
+    victims = klass.startswith("unknown/") and klass != "unknown/sigkill"
+    return Step(
+        why,
+        Claim(
+            klass,
+            why,
+            same[:MANY],
+            () if victims or len(ranks) > MANY else ranks,
+            () if victims else hosts_of(same),
+            confidence=0.8,
+        ),
+    )
+
+
+def nothing(case: Case) -> Step:
+    """Nothing at all: say so."""
+    why = "nothing that was read tells why the job failed"
+    shown = case.evidence[:4]
+    return Step(why, Claim(UNKNOWN, why, shown, confidence=1.0))
