@@ -66,7 +66,14 @@ GPU_COUNTERS = (
     "retired_pages_double_bit",
     "pcie_replays",
 )
-NVLINK_COUNTERS = ("replay_errors", "recovery_errors", "crc_flit_errors", "crc_data_errors")
+NVLINK_COUNTERS = (
+    "replay_errors",
+    "recovery_errors",
+    "crc_flit_errors",
+    "crc_data_errors",
+    "recovery_failed_events",
+    "integrity_errors",
+)
 
 
 def load_baseline(folder: str) -> tuple[Baseline | None, str | None]:

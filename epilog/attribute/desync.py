@@ -24,6 +24,9 @@ def culprits(seen: Sequence[Evidence]) -> Claim:
     pairs = [e for e in seen if e.fields.get("other_rank", "").isdecimal()]
     if pairs:
         return _compared(pairs)
+    traced = [e for e in seen if e.fields.get("named_rank")]
+    if traced:
+        return _traced(traced)
     minority = [e for e in seen if e.fields.get("minority")]
     if minority:
         ranks = sorted({r for e in minority for r in numbers(e.fields["minority"])})
@@ -35,6 +38,15 @@ def culprits(seen: Sequence[Evidence]) -> Claim:
     ranks = sorted(ranks_of(seen))
     why = f"{told(ranks) if ranks else 'the log'} tells that collectives did not match"
     return _claim(why, seen, ranks if len(ranks) <= 2 else (), 0.75)
+
+
+def _traced(traced: Sequence[Evidence]) -> Claim:
+    """torchfrtrace takes the first rank for innocent and names all that differ from it."""
+    ranks = sorted({r for e in traced for r in numbers(e.fields["named_rank"])})
+    first = f"{told(ranks)} differs from the first rank, which torchfrtrace takes for innocent"
+    if len(ranks) == 1:
+        return _claim(first, traced, ranks, 0.7)
+    return _claim(f"{first}: the first rank may as well be the odd one", traced, (), 0.7)
 
 
 def _compared(pairs: Sequence[Evidence]) -> Claim:
@@ -66,8 +78,6 @@ def _difference(e: Evidence) -> str:
     return e.text.strip()[:100]
 
 
-def _claim(
-    why: str, seen: Sequence[Evidence], ranks: Sequence[int], confidence: float
-) -> Claim:
+def _claim(why: str, seen: Sequence[Evidence], ranks: Sequence[int], confidence: float) -> Claim:
     nodes = hosts_of([e for e in seen if e.rank in ranks]) if ranks else ()
     return Claim(DESYNC, why, tuple(seen[:MANY]), tuple(ranks), nodes, confidence=confidence)

@@ -20,7 +20,9 @@ class Group(msgspec.Struct, frozen=True):
 
     def top(self) -> int | None:
         """The highest number that any rank enqueued."""
-        return max((n for w in self.standing.values() if (n := reached(w)) is not None), default=None)
+        return max(
+            (n for w in self.standing.values() if (n := reached(w)) is not None), default=None
+        )
 
     def behind(self) -> tuple[int, ...]:
         """Ranks that did not enqueue what others had."""

@@ -28,7 +28,9 @@ def strong(case: Case) -> Step:
     nan = _local_nan(case, same)
     if nan is not None and klass in _MEMORY:
         why = "a local NaN on the rank whose node reports memory errors of a GPU"
-        claim = Claim("hardware/sdc", why, (nan, *same), ranks_of((nan,)), hosts_of(same), gpus(same))
+        claim = Claim(
+            "hardware/sdc", why, (nan, *same), ranks_of((nan,)), hosts_of(same), gpus(same)
+        )
         return Step(why, claim)
     why = f"{', '.join(hosts_of(same)) or 'a node'} itself reports: {same[0].text.strip()[:120]}"
     return Step(why, Claim(klass, why, same, _ranks(case, same), hosts_of(same), gpus(same)))

@@ -1,4 +1,4 @@
-"""Step 6: time, which only breaks ties. Clocks of nodes differ, and torchrun's has whole seconds."""
+"""Step 6: time, which only breaks ties: nodes' clocks differ, torchrun's has whole seconds."""
 
 from collections.abc import Sequence
 

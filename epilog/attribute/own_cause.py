@@ -92,7 +92,7 @@ def _disk(seen: Sequence[Evidence]) -> str:
 def is_local_disk(e: Evidence) -> bool:
     """Whether the line names a path that is on the node itself on practically every cluster."""
     path = e.fields.get("path", "")
-    local = ("/tmp/", "/var/", "/run/", "/local/", "/dev/", "/mnt/nvme", "/localscratch")
+    local = ("/tmp/", "/var/", "/run/", "/local/", "/dev/", "/mnt/nvme", "/localscratch")  # noqa: S108
     return f"{path}/".startswith(local)
 
 

@@ -11,7 +11,10 @@ RETRY = "network/ib-retry"
 PEER_DIED = "unknown/peer-died"
 RENDEZVOUS = "network/rendezvous"
 DESYNC, CONFIG = "user/desync", "user/config"
+SLOW_START = "infrastructure/slow-start"
 MOST_SILENT = 2
+LEADER = 0
+"""JAX's coordination service lives in the process of task 0."""
 
 
 def network(case: Case) -> Step:
@@ -64,6 +67,12 @@ def departed(case: Case) -> Step:
     if not seen:
         return Step("nobody reports a lost peer")
     named = tuple(sorted({r for e in seen for r in _absent(e)}))
+    if named == (LEADER,) and all(e.signature.startswith("jax-heartbeat") for e in seen):
+        # The service that says so lives in the leader's own process, which therefore is not dead.
+        why = "the leader declares itself dead while it is running: it was stalled, not gone"
+        return Step(why, Claim(SLOW_START, why, tuple(seen[:4]), named))
+    if not named and any(e.signature == "jax-leader-gone" for e in seen):
+        named = (LEADER,)
     if named:
         why = f"{told(named)} named as the one that went away"
         return Step(why, Claim(PEER_DIED, why, tuple(seen[:4]), named))
@@ -94,5 +103,3 @@ def _votes(seen: Sequence[Evidence]) -> dict[str, set[str]]:
 
 def _absent(e: Evidence) -> tuple[int, ...]:
     return numbers(e.fields.get("absent") or e.fields.get("culprits"))
-
-

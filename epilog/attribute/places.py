@@ -79,7 +79,7 @@ def find_places(
 
 
 def _is_address(host: str | None) -> bool:
-    return bool(host) and (host[0].isdigit() and host.count(".") == 3 or host.count(":") > 1)  # type: ignore[index, union-attr]
+    return bool(host) and ((host[0].isdigit() and host.count(".") == 3) or host.count(":") > 1)  # type: ignore[index, union-attr]
 
 
 def _layout(

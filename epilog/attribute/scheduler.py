@@ -54,9 +54,9 @@ def _earlier_cause(case: Case, reason: Evidence) -> Evidence | None:
             # srun and slurmstepd say CANCELLED too when a task has failed.
             if _before(e, reason) is not False or _a_step(reason):
                 return e
-        elif _before(e, reason):
-            return e
-        elif _before(e, reason) is None and e.klass != "user/python-exception":
+            continue
+        before = _before(e, reason)
+        if before or (before is None and e.klass != "user/python-exception"):
             return e
     if reason.klass == CANCELLED:
         return next((e for e in case.of(Role.SYMPTOM) if _ended_badly(e, reason)), None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from epilog.attribute.case import Case, Claim, Step, told
+from epilog.attribute.case import Case, Claim, Step, numbers, told
 from epilog.attribute.groups import DEFAULT, Group, by_group
 from epilog.attribute.members import silent, speakers
 from epilog.attribute.order import start_of_hang
@@ -21,6 +21,11 @@ def step(case: Case) -> Step:
     waited = [e for e in case.evidence if e.klass in (TIMEOUT, HANG) and e.role is not Role.ROOT]
     if not case.works and not waited:
         return Step("no collective timed out")
+    accused = [e for e in waited if e.fields.get("culprits")]
+    if accused:
+        ranks = tuple(sorted({r for e in accused for r in numbers(e.fields["culprits"])}))
+        why = f"{told(ranks)} named by those that wait: {accused[0].text.strip()[:100]}"
+        return Step(why, Claim(HANG, why, tuple(accused[:4]), ranks))
     groups = by_group(case.works)
     slow = _slow_storage(case)
     for name in _hung(groups):

@@ -21,7 +21,7 @@ _DOUBLE = struct.Struct(">d")
 _CHECK_EVERY = 0x3FFF
 
 
-class Refused(ValueError):
+class Refused(ValueError):  # noqa: N818 - an answer about a file, not a fault of ours
     """The file is no pickle of plain data; the text says at which byte and why."""
 
 

@@ -146,7 +146,7 @@ def _side(side: Side, names: Mapping[int, str], works: list[Work]) -> list[Evide
     found = []
     example = next((w for w in works if w.group == side.group and w.rank in side.pending), None)
     op = f" ({example.op} {example.shape or ''})".replace(" )", ")") if example else ""
-    for rank in side.behind[:_FEW]:
+    for rank in side.behind[:_FEW] if side.pending else ():
         mine = next((w for w in works if w.rank == rank and w.group == side.group), None)
         reached = (mine.enqueued if mine else None) or 0
         found.append(
@@ -165,12 +165,13 @@ def _side(side: Side, names: Mapping[int, str], works: list[Work]) -> list[Evide
     if side.missing:
         found.append(
             Evidence(
-                file=names[side.pending[0]],
+                file=names[min(names)],
                 line=0,
                 role=Role.SYMPTOM,
                 klass="unknown/peer-died",
-                text=f"{_ranks(side.missing)} of group {side.group} left no dump, while "
-                f"{_ranks(side.pending)} waited in number {side.top}{op}",
+                text=f"{_ranks(side.missing)} of group {side.group} left no dump; "
+                f"{len(side.members) - len(side.missing)} others did, and had got to "
+                f"collective {side.top}{op}",
                 signature="flight-recorder-missing",
                 fields={
                     "pg": side.group,

@@ -84,7 +84,7 @@ def gpu_inforom(node: Snapshot, limits: NoLimits) -> Iterator[Finding]:
             "the infoROM is corrupt: the record of bad memory may be lost at the next start",
             measured="corrupt",
             expected="valid",
-            action=Action.REPLACE,
+            action=Action.DRAIN,
         )
     if not bad and all(gpu.inforom_valid is None for gpu in gpus):
         named = listed([gpu.bus_id for gpu in gpus], 2)

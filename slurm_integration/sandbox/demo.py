@@ -168,8 +168,9 @@ class Demo:
 
     def tell_job(self, job: int, state: str, where: str, reason: str) -> None:
         """A change of the job's state."""
+        waits = " again until its credential has expired" if reason == "BeginTime" else ""
         words = {
-            "PENDING": f"is queued ({reason}); nothing holds it",
+            "PENDING": "is held" if "Held" in reason else f"is queued{waits}, and not held",
             "CONFIGURING": f"was given {where}: the prologs run there",
             "RUNNING": f"runs on {where}",
             "COMPLETED": f"[bold green]completed[/] on {where}",
@@ -203,7 +204,7 @@ def main() -> int:
     """Run the demo; 0 where all went as it should. `--svg FILE` also draws what was shown."""
     console = Console(highlight=False, soft_wrap=True)
     if sys.argv[1:2] == ["--svg"] and len(sys.argv) == 3:
-        console = Console(highlight=False, record=True, width=118, force_terminal=True)
+        console = Console(highlight=False, record=True, width=132, force_terminal=True)
         atexit.register(console.save_svg, sys.argv[2], title="make demo")
     elif sys.argv[1:]:
         console.print("usage: python -m slurm_integration.sandbox.demo [--svg FILE]")

@@ -98,8 +98,8 @@ def xid_94(machine: Machine, target: Target) -> Machine:
 def xid_94_repeat(machine: Machine, target: Target) -> Machine:
     """Contained memory errors (Xid 94) again and again on one GPU within a day."""
     text = "Contained: SM (0x1). RST: No, D-RST: No"
-    for hours in (5, 2, 0):
-        machine = _logged(94, text, job=True, ago_s=hours * 3600.0)(machine, target)
+    for minutes in (12, 5, 0):
+        machine = _logged(94, text, job=True, ago_s=minutes * 60.0)(machine, target)
     return machine
 
 
@@ -211,7 +211,7 @@ def mended(machine: Machine, target: Target) -> Machine:
     return replace(answering, nvml=replace(nvml_of(answering), faults=()))
 
 
-@must_pass("old-xid-logged", past=_logged(13, "Graphics Exception: ESR 0x514648=0x1", ago_s=7200.0))
+@must_pass("old-xid-logged", past=_logged(13, "Graphics Exception: ESR 0x514648=0x1", ago_s=600.0))
 def old_xid_logged(machine: Machine, target: Target) -> Machine:
     """An application's Xid that the last look has seen already."""
     return unchanged(machine, target)

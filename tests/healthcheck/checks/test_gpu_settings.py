@@ -99,7 +99,7 @@ def test_firmware_is_one_that_the_site_allows():
 def test_a_corrupt_inforom_warns():
     good = {"inforom_valid": True}
     assert told("gpu-inforom", node(good)) == []
-    assert told("gpu-inforom", node(good, inforom_valid=False)) == [("warn", BUS[1], "replace")]
+    assert told("gpu-inforom", node(good, inforom_valid=False)) == [("warn", BUS[1], "drain")]
     error = NvmlError("nvmlDeviceGetInforomImageVersion", 14, "NVML_ERROR_CORRUPTED_INFOROM")
     assert [s for s, _, _ in told("gpu-inforom", node(good, errors=(error,)))] == ["warn"]
 

@@ -276,7 +276,7 @@ def test_every_check_of_the_prolog_has_a_fault_that_it_finds():
 
 @pytest.mark.parametrize(
     ("spelled", "told"),
-    [("xid-97", "did you mean xid-79"), ("xid-79:8", "8 GPUs"), ("xid-79:x", "NAME:NUMBER"),
+    [("xid-709", "did you mean .*xid-79"), ("xid-79:8", "8 GPUs"), ("xid-79:x", "NAME:NUMBER"),
      ("xid-145-fatal", "no nvlink5")],
 )  # fmt: skip
 def test_an_impossible_fault_is_refused_and_changes_nothing(yard, spelled, told):

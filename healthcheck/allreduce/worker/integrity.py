@@ -1,0 +1,144 @@
+"""Verified all_reduces: every element of every result against what it must be, bit by bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch  # noqa: TID251 - this is the child that may
+
+from . import words
+from .collective import Collective
+from .words import Case
+
+CHUNK = {"cpu": 1 << 17, "cuda": 1 << 26}
+"""Elements at a time: on a CPU what its caches hold."""
+POISON = 0x5A5A5A5A
+MAX_ISOLATED = 64
+"""Ranks tried one by one when a result is wrong."""
+
+Send = Callable[..., None]
+
+
+def buffer(case: Case, device: Any) -> torch.Tensor:
+    """A tensor full of poison, so that what nobody wrote is seen as wrong."""
+    bits = words.BITS[case.dtype]
+    poison = words.signed(POISON) if bits is torch.int32 else POISON & 0x7FFF
+    return torch.full((case.count,), poison, dtype=bits, device=device).view(
+        words.DTYPES[case.dtype]
+    )
+
+
+def fill(case: Case, rank: int, tensor: torch.Tensor) -> torch.Tensor:
+    """Write this rank's contribution; returns the tensor to send."""
+    for start, part in _parts(case, tensor):
+        part.copy_(words.contribution(case, rank, start, part.numel(), part.device))
+    return tensor
+
+
+def examine(case: Case, tensor: torch.Tensor, right: Callable[..., torch.Tensor]) -> dict[str, Any]:
+    """{} where every bit is right; else how many elements differ, the first, and how."""
+    bits = words.BITS[case.dtype]
+    wrong = infinite = 0
+    first: dict[str, Any] = {}
+    for start, part in _parts(case, tensor):
+        want = right(start, part.numel(), part.device).view(bits)
+        got = part.view(bits)
+        if torch.equal(got, want):
+            continue
+        differs = got.ne(want)
+        wrong += int(differs.count_nonzero())
+        if part.is_floating_point():
+            infinite += int(part.isfinite().logical_not_().count_nonzero())
+        if not first:
+            index = int(differs.to(torch.uint8).argmax())
+            width = 32 if bits is torch.int32 else 16
+            a, b = (int(v[index]) & ((1 << width) - 1) for v in (got, want))
+            first = {"index": start + index, "got": a, "want": b, "xor": a ^ b}
+    if tensor.numel() != case.count:
+        wrong += abs(case.count - tensor.numel())
+        first = first or {"index": min(tensor.numel(), case.count), "got": 0, "want": 0, "xor": 0}
+    return {"wrong": wrong, "infinite": infinite, **first} if wrong else {}
+
+
+def run_case(ranks: Collective, case: Case, send: Send) -> bool:
+    """One verified all_reduce of `case`, told by `send`; whether all of it was right here."""
+    tensor = fill(case, ranks.rank, buffer(case, ranks.device))
+    sent = examine(case, tensor, lambda *at: words.contribution(case, ranks.rank, *at))
+    if sent:
+        send("wrong", case=case.name, op=case.op, dtype=case.dtype, where="contribution", **sent)
+    ranks.all_reduce(tensor, case.op)
+    got = examine(case, tensor, lambda *at: words.expected(case, *at))
+    if got:
+        where = "result" if case.only is None else "isolated"
+        send("wrong", case=case.name, op=case.op, dtype=case.dtype, where=where,
+             only=case.only, **got)  # fmt: skip
+    send("case", case=case.name, op=case.op, dtype=case.dtype, bytes=_bytes(case),
+         isolated=case.only is not None)  # fmt: skip
+    return not (sent or got)
+
+
+def run_all(ranks: Collective, cases: list[Case], send: Send, wait_s: float) -> None:
+    """All cases; where any rank saw a wrong bit, every rank's contribution alone after that."""
+    bad: list[int] = []
+    for number, case in enumerate(cases):
+        ranks.slot.in_phase("integrity " + case.name)
+        if not run_case(ranks, case, send):
+            bad.append(number)
+    ranks.slot.in_phase("exchange of results")
+    told = json.dumps({"bad": bad[:64], "entered": ranks.slot.entered})
+    everyone = [json.loads(text) for text in ranks.exchange(told, wait_s)]
+    entered = [one["entered"] for one in everyone]
+    if len(set(entered)) > 1:
+        # The collectives no longer pair up, so nothing that follows would mean anything.
+        send("entered", counts=entered[:256])
+        return
+    worst = sorted({number for one in everyone for number in one["bad"]})
+    if worst:
+        isolate(ranks, cases[worst[0]], send)
+
+
+def isolate(ranks: Collective, case: Case, send: Send) -> None:
+    """Repeat a failed case with one contributor at a time: whose data arrives wrong?"""
+    for rank in range(min(ranks.ranks, MAX_ISOLATED)):
+        alone = case._replace(only=rank, op="sum", seed=words.mix(case.seed + rank))
+        ranks.slot.in_phase("isolation " + alone.name)
+        run_case(ranks, alone, send)
+
+
+def repeatable(ranks: Collective, count: int, seed: int, send: Send) -> None:
+    """The same random floats reduced twice: the digests must agree, here and on every rank."""
+    ranks.slot.in_phase("determinism")
+    digests = []
+    for _ in range(2):
+        source = torch.Generator(device="cpu").manual_seed(words.mix(seed + ranks.rank) >> 1)
+        tensor = torch.randn(count, generator=source).to(ranks.device)
+        ranks.all_reduce(tensor, "sum")
+        digests.append(digest(tensor))
+    send("digest", what="random sum", digests=digests)
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Sixteen hex digits that depend on every bit and its place; sums of int64 wrap around."""
+    bits = torch.int32 if tensor.element_size() == 4 else torch.int16
+    flat = tensor.reshape(-1).view(bits)
+    total = 0
+    for start, part in _slices(flat):
+        place = torch.arange(part.numel(), dtype=torch.int64, device=part.device)
+        mixed = (place + start).mul_(-7046029254386353131).bitwise_or_(1)
+        total = (total + int(mixed.mul_(part).sum())) & (1 << 64) - 1
+    return f"{total:016x}"
+
+
+def _bytes(case: Case) -> int:
+    return case.count * (4 if words.BITS[case.dtype] is torch.int32 else 2)
+
+
+def _parts(case: Case, tensor: torch.Tensor) -> list[tuple[int, torch.Tensor]]:
+    return _slices(tensor.reshape(-1)[: case.count])
+
+
+def _slices(flat: torch.Tensor) -> list[tuple[int, torch.Tensor]]:
+    step = CHUNK[flat.device.type]
+    return [(start, flat[start : start + step]) for start in range(0, flat.numel(), step)]
