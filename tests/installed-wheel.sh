@@ -11,8 +11,9 @@ code() { local rc=0; "$@" >/dev/null 2>&1 || rc=$?; echo "$rc"; }
 "$venv/bin/flightcheck" --version
 "$venv/bin/flightcheck" check || [ $? -le 3 ]
 [ "$(code "$venv/bin/flightcheck" check --no-such-option)" = 64 ] || fail "a usage error must exit 64"
-"$venv/bin/flightcheck" profile list | grep -q h100-sxm || fail "profiles are missing"
-"$venv/bin/flightcheck" explain xid 79 | grep -qi "fallen off the bus" || fail "the Xid catalogue is missing"
+grep -q h100-sxm <<< "$("$venv/bin/flightcheck" profile list)" || fail "profiles are missing"
+grep -q "fallen off the bus" <<< "$("$venv/bin/flightcheck" explain xid 79)" ||
+    fail "the Xid catalogue is missing"
 [ "$(code env -i "$venv/bin/flightcheck-prolog")" = 0 ] || fail "the prolog must pass here"
 
 run() { "$venv/bin/flightcheck" sandbox run --type h100-sxm "$@"; }

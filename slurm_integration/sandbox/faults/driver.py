@@ -27,9 +27,9 @@ def nvml_init_hang(machine: Machine, target: Target) -> Machine:
 
 @must_pass("nvml-slow")
 def nvml_slow(machine: Machine, target: Target) -> Machine:
-    """The first handle of each GPU takes a quarter of a second: slow, and sound."""
+    """The first handle of each GPU takes an eighth of a second: slow, and sound."""
     slow = SimulatedFault(
-        symbol="nvmlDeviceGetHandleByIndex", effect="continue", delay_ms=250, times=8
+        symbol="nvmlDeviceGetHandleByIndex", effect="continue", delay_ms=125, times=8
     )
     return call_fault(machine, slow)
 

@@ -31,7 +31,8 @@ def thermal_slowdown(machine: Machine, target: Target) -> Machine:
                     clocks_event_reasons=_HW_THERMAL | _SLOWDOWN)  # fmt: skip
 
 
-@fault("gpu-hot", "gpu-temperature", action=Action.DRAIN, also=("gpu-thermal-margin",))
+@fault("gpu-hot", "gpu-temperature", action=Action.DRAIN, also=("gpu-thermal-margin",),
+       not_on=("b200-sxm", "gb200-tray", "l40s-pcie"))  # fmt: skip
 def gpu_hot(machine: Machine, target: Target) -> Machine:
     """The GPU is as hot as it may never be, and does not slow down yet."""
     hot = gpu_of(machine, target).threshold_shutdown_c or 92

@@ -17,7 +17,7 @@ def persistence_off(machine: Machine, target: Target) -> Machine:
     return edit_gpus(machine, persistence_mode=False)
 
 
-@fault("ecc-off", "gpu-modes", Severity.FAIL, Action.RESET_GPU)
+@fault("ecc-off", "gpu-modes", action=Action.RESET_GPU, not_on=("l40s-pcie",))
 def ecc_off(machine: Machine, target: Target) -> Machine:
     """Memory protection (ECC) is switched off on one GPU."""
     return edit_gpu(machine, target, ecc_mode=False, ecc_mode_pending=False)
@@ -29,7 +29,7 @@ def ecc_pending(machine: Machine, target: Target) -> Machine:
     return edit_gpu(machine, target, ecc_mode_pending=False)
 
 
-@fault("mig-pending", "gpu-modes", Severity.WARN, Action.RESET_GPU)
+@fault("mig-pending", "gpu-modes", Severity.WARN, Action.RESET_GPU, needs=("mig",))
 def mig_pending(machine: Machine, target: Target) -> Machine:
     """MIG mode will be on after the next reset: the change waits."""
     return edit_gpu(machine, target, mig_mode_pending=True)

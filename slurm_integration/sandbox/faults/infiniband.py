@@ -6,13 +6,16 @@ from healthcheck.model import Action, Severity
 from slurm_integration.sandbox.faults.edit import (
     count_port,
     edit_hca,
+    edit_pci,
     edit_port,
+    function_of,
     log,
     rebooted,
+    root_port_of,
     without_pci,
 )
 from slurm_integration.sandbox.faults.registry import Target, fault, must_pass, unchanged
-from slurm_integration.sandbox.machine.description import Hca, HcaPort, Machine, PciFunction
+from slurm_integration.sandbox.machine.description import Hca, HcaPort, Machine
 
 _IB = ("ib",)
 _POLLING = ("1: DOWN", "2: Polling")
@@ -118,11 +121,9 @@ def ib_after_reboot(machine: Machine, target: Target) -> Machine:
 def ib_unused_port(machine: Machine, target: Target) -> Machine:
     """A further card whose port nobody uses polls for ever."""
     twin = machine.hcas[target.hca]
-    slot = next(f for f in machine.pci if f.bus_id == twin.bus_id)
-    root = replace(
-        next(f for f in machine.pci if f.role == "root"), bus_id="0000:28:01.0", numa_node=0
-    )
-    card: PciFunction = replace(slot, bus_id="0000:29:00.0", parent=root.bus_id, numa_node=0)
+    slot = function_of(machine, twin.bus_id)
+    root = replace(root_port_of(machine, twin.bus_id), bus_id="0000:28:01.0", numa_node=0)
+    card = replace(slot, bus_id="0000:29:00.0", parent=root.bus_id, numa_node=0)
     unused = Hca(
         name="mlx5_20", bus_id=card.bus_id, hca_type=twin.hca_type, board_id=twin.board_id,
         firmware=twin.firmware, node_guid="a088:c203:00ff:ee10",
@@ -137,6 +138,12 @@ def nic_missing(machine: Machine, target: Target) -> Machine:
     gone = machine.hcas[target.hca]
     kept = tuple(h for h in machine.hcas if h.name != gone.name)
     return replace(without_pci(machine, gone.bus_id), hcas=kept)
+
+
+@fault("nic-config-ff", "pcie-responsive", action=Action.REBOOT, needs=_IB)
+def nic_config_ff(machine: Machine, target: Target) -> Machine:
+    """A card's PCI configuration space reads all ones: it has left the bus."""
+    return edit_pci(machine, machine.hcas[target.hca].bus_id, dead=True)
 
 
 @fault("nic-all-missing", "ib-devices", action=Action.REBOOT, needs=_IB,

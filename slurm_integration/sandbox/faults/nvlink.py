@@ -10,21 +10,24 @@ from slurm_integration.sandbox.nvml.model import SimulatedP2p
 
 LINK = 7
 _NVLINK = ("nvlink",)
+_BRIDGED = ("h100-nvl",)
+"""Its bridges are sold apart, so its profile expects none."""
 
 
-@fault("nvlink-down", "nvlink-links", action=Action.RESET_GPU, needs=_NVLINK)
+@fault("nvlink-down", "nvlink-links", action=Action.RESET_GPU, needs=_NVLINK, not_on=_BRIDGED)
 def nvlink_down(machine: Machine, target: Target) -> Machine:
     """One NVLink of one GPU is inactive."""
     return edit_link(machine, target, LINK, active=False)
 
 
-@fault("nvlink-missing", "nvlink-links", action=Action.RESET_GPU, needs=_NVLINK)
+@fault("nvlink-missing", "nvlink-links", action=Action.RESET_GPU, needs=_NVLINK, not_on=_BRIDGED)
 def nvlink_missing(machine: Machine, target: Target) -> Machine:
     """The GPU shows two links fewer than its type has."""
     return edit_gpu(machine, target, nvlinks=gpu_of(machine, target).nvlinks[:-2])
 
 
-@fault("nvlink-slow", "nvlink-speed", action=Action.RESET_GPU, needs=_NVLINK)
+@fault("nvlink-slow", "nvlink-speed", action=Action.RESET_GPU, needs=_NVLINK,
+       not_on=(*_BRIDGED, "a100-sxm-40", "a100-sxm-80"))  # fmt: skip
 def nvlink_slow(machine: Machine, target: Target) -> Machine:
     """One NVLink has trained at half its speed."""
     speed = gpu_of(machine, target).nvlinks[LINK].speed_mbps or 0

@@ -12,21 +12,24 @@ from slurm_integration.sandbox.faults.edit import (
 from slurm_integration.sandbox.faults.registry import Target, fault, must_pass, unchanged
 from slurm_integration.sandbox.machine.description import Machine
 
+_TRAY = ("gb200-tray",)
+"""Its profile sets no PCIe width and generation."""
 
-@fault("pcie-width-x8", "pcie-width", action=Action.REBOOT)
+
+@fault("pcie-width-x8", "pcie-width", action=Action.REBOOT, not_on=_TRAY)
 def pcie_width_x8(machine: Machine, target: Target) -> Machine:
     """The GPU's link runs at 8 lanes of 16."""
     narrow = edit_pci(machine, gpu_of(machine, target).bus_id, width=8)
     return edit_gpu(narrow, target, pcie_width=8)
 
 
-@fault("nic-width-x8", "pcie-width", action=Action.REBOOT, needs=("ib",))
+@fault("nic-width-x8", "pcie-width", action=Action.REBOOT, needs=("ib",), not_on=_TRAY)
 def nic_width_x8(machine: Machine, target: Target) -> Machine:
     """A network card's link runs at 8 lanes of 16."""
     return edit_pci(machine, machine.hcas[target.hca].bus_id, width=8)
 
 
-@fault("pcie-gen-low-under-load", "pcie-generation", action=Action.REBOOT)
+@fault("pcie-gen-low-under-load", "pcie-generation", action=Action.REBOOT, not_on=_TRAY)
 def pcie_gen_low_under_load(machine: Machine, target: Target) -> Machine:
     """The GPU is busy, and its link stays at Gen1."""
     slow = edit_pci(machine, gpu_of(machine, target).bus_id, speed_gt_s=2.5)
@@ -34,7 +37,7 @@ def pcie_gen_low_under_load(machine: Machine, target: Target) -> Machine:
                     sm_clock_mhz=gpu_of(machine, target).max_sm_clock_mhz)  # fmt: skip
 
 
-@fault("pcie-gen-capped", "pcie-generation", action=Action.REPLACE)
+@fault("pcie-gen-capped", "pcie-generation", action=Action.REPLACE, not_on=_TRAY)
 def pcie_gen_capped(machine: Machine, target: Target) -> Machine:
     """The slot above the GPU offers only Gen3: a bad riser, or a firmware setting."""
     bus_id = gpu_of(machine, target).bus_id

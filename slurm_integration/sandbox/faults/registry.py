@@ -50,8 +50,8 @@ class Fault(msgspec.Struct, frozen=True):
 
     `check` None: nothing may be found, the case must pass. `also`: the checks that find it too,
     since it legitimately shows there; no other may. `before` happens before the node's baseline,
-    `change` after it. `needs` are traits of the node type. `told` must stand in the finding's
-    message.
+    `change` after it. `needs` are traits of the node type; the profiles of `not_on` set no figure
+    that the fault could break. `told` must stand in the finding's message.
     `stage` is where it shows. `owned`: whether the job that is about to start was given the GPU
     (None: it shows without a job too). `blind`: the check can't judge at all, and the verdict is
     unknown. `silent`: NVML gives no facts, so what other checks need is unmeasured.
@@ -64,6 +64,7 @@ class Fault(msgspec.Struct, frozen=True):
     action: Action
     also: tuple[str, ...]
     needs: tuple[str, ...]
+    not_on: tuple[str, ...]
     told: str | None
     stage: str
     owned: bool | None
@@ -75,7 +76,7 @@ class Fault(msgspec.Struct, frozen=True):
 
     def applies_to(self, kind: NodeType) -> bool:
         """Whether a node of this type can have it."""
-        return kind.traits.issuperset(self.needs)
+        return kind.traits.issuperset(self.needs) and kind.name not in self.not_on
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -94,6 +95,7 @@ def fault(
     *,
     also: Iterable[str] = (),
     needs: Iterable[str] = ("gpu",),
+    not_on: Iterable[str] = (),
     told: str | None = None,
     stage: str = "prolog",
     owned: bool | None = None,
@@ -117,6 +119,7 @@ def fault(
             action=action,
             also=tuple(also),
             needs=tuple(needs),
+            not_on=tuple(not_on),
             told=told,
             stage=stage,
             owned=owned,

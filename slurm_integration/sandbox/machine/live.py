@@ -128,9 +128,8 @@ def _check(record: Record, name: str, index: int | None) -> None:
     declared, kind = find_fault(name), NODE_TYPES[record.type]
     if not declared.applies_to(kind):
         lacking = sorted(set(declared.needs) - kind.traits)
-        raise FaultError(
-            f"{record.type} has no {' and no '.join(lacking)}: no fault {name!r} there"
-        )
+        why = f"has no {' and no '.join(lacking)}" if lacking else "expects nothing here"
+        raise FaultError(f"{record.type} {why}: no fault {name!r} there")
     Target.of(machine_of(record), index)
 
 
@@ -144,9 +143,22 @@ def heal_machine(root: str) -> Record:
         healed = msgspec.structs.replace(
             record, boots=machine_of(record).boots + 1, built_at=time.time(), faults=()
         )
-        write_machine(root, machine_of(healed), machine_of(record), default_cache())
-        _save(root, healed)
+        _show(root, record, healed)
     return healed
+
+
+def show_record(root: str, record: Record) -> None:
+    """Make the folder show another state of its machine: back in time, for a test.
+
+    What the node remembers of itself is not touched.
+    """
+    with _locked(root):
+        _show(root, read_record(root), record)
+
+
+def _show(root: str, before: Record, after: Record) -> None:
+    write_machine(root, machine_of(after), machine_of(before), default_cache())
+    _save(root, after)
 
 
 def read_record(root: str) -> Record:
@@ -203,11 +215,9 @@ def _parse(fault: str) -> tuple[str, int | None]:
 def _change(root: str, name: str, index: int | None, phase: Phase) -> Record:
     with _locked(root):
         record = read_record(root)
-        before = machine_of(record)
         applied = Applied(name, index, _uptime(record), phase)
         broken = msgspec.structs.replace(record, faults=(*record.faults, applied))
-        write_machine(root, machine_of(broken), before, default_cache())
-        _save(root, broken)
+        _show(root, record, broken)
     return broken
 
 

@@ -54,9 +54,9 @@ def _numa_node(bus_id: str) -> int:
 def onboard() -> tuple[PciFunction, ...]:
     """What every server has besides: a management graphics chip, Ethernet, a boot disk."""
     rows = (
-        ("0000:02:00.0", "0000:00:1c.0", _Part(0x030000, 0x1A03, 0x2000, 0, "ast", 1, 1)),
-        ("0000:03:00.0", "0000:00:1d.0", _Part(0x020000, _INTEL, 0x1563, 0, "ixgbe", 3, 4)),
-        ("0000:f1:00.0", "0000:f0:01.0", _Part(0x010802, 0x144D, 0xA80A, 0, "nvme", 4, 4)),
+        ("0000:f1:00.0", "0000:f0:01.0", _Part(0x030000, 0x1A03, 0x2000, 0, "ast", 1, 1)),
+        ("0000:f2:00.0", "0000:f0:02.0", _Part(0x020000, _INTEL, 0x1563, 0, "ixgbe", 3, 4)),
+        ("0000:f3:00.0", "0000:f0:03.0", _Part(0x010802, 0x144D, 0xA80A, 0, "nvme", 4, 4)),
     )
     found: list[PciFunction] = []
     for bus_id, root, part in rows:

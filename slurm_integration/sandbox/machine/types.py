@@ -75,11 +75,13 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def traits(self) -> frozenset[str]:
-        """What a fault may need: always, gpu, ib, nvlink, nvlink4 (or older), nvlink5, nvswitch,
-        fabric, manager (nvidia-fabricmanager runs here)."""
+        """What a fault may need: always, gpu, mig, ib, nvlink, nvlink4 (or older), nvlink5,
+        nvswitch, fabric, manager (nvidia-fabricmanager runs here).
+        """
         found = {"always"}
         if self.gpu is not None:
             found |= {"gpu"}
+            found |= {"mig"} if self.gpu.mig else set()
             found |= {"nvlink"} if self.gpu.links else set()
             found |= {"fabric"} if self.gpu.fabric else set()
             found |= {"nvswitch"} if self.gpu.links_to == "switch" else set()
