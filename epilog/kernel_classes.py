@@ -62,7 +62,14 @@ class Judged(NamedTuple):
 
 def judge(readings: Iterable[Reading]) -> Iterator[Judged]:
     """Class and role of every line that has one; lines of one storm are told once."""
-    read = list(readings)
+    told = list(_judged_lines(list(readings)))
+    cause = next((one.klass for one in told if one.role is Role.ROOT), None)
+    for one in told:
+        follows = one.role is Role.CONSEQUENCE and cause is not None
+        yield one._replace(klass=cause) if follows and cause else one
+
+
+def _judged_lines(read: list[Reading]) -> Iterator[Judged]:
     storm = sum(r.kind == "pcie" and _corrected(r) for r in read) >= STORM
     lost = any(r.kind == "no-handle" for r in read)
     off = any(r.kind == "xid" and r.code == 79 for r in read)

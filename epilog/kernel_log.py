@@ -10,13 +10,11 @@ from datetime import UTC, datetime
 
 from epilog.kernel_classes import Reading, judge
 from epilog.model import Evidence
+from healthcheck.model import KernelEvent
 from healthcheck.probes._kernel_lines import clean, understand
 
 MAX_LINE = 4096
 MAX_EVENTS = 4096
-STORM = 5
-"""So many corrected PCIe errors are a storm; a few are ordinary."""
-
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _STAMPS = re.compile(
     rf"(?:<\d{{1,3}}>)?(?:kern *: *\w+ *: *)?"
@@ -30,7 +28,9 @@ _STAMPS = re.compile(
     rf"|mlx5_core |nvidia-smi|Unable to determine|[\w-]{{1,32}} [0-9a-f]{{4,8}}:[0-9a-f:.]{{7}}: )"
 )
 _RECORD = re.compile(r"\d{1,10},\d{1,20},(\d{1,20}),[^;]{0,200};")
-_NO_HANDLE = re.compile(r"Unable to determine the device handle for (?:GPU ?)?([0-9A-Fa-f:.]{7,16})")
+_NO_HANDLE = re.compile(
+    r"Unable to determine the device handle for (?:GPU ?)?([0-9A-Fa-f:.]{7,16})"
+)
 
 
 def read_kernel_log(lines: Iterable[bytes], file: str, node: str, year: int = 0) -> list[Evidence]:
@@ -38,7 +38,21 @@ def read_kernel_log(lines: Iterable[bytes], file: str, node: str, year: int = 0)
 
     `year` completes syslog's dates, which have none; without it those lines have no time.
     """
-    readings = list(_readings(lines, year))
+    return _facts(_readings(lines, year), file, node)
+
+
+def facts_of_events(
+    events: Iterable[KernelEvent], node: str, booted_at: float, file: str = "kernel log"
+) -> list[Evidence]:
+    """Facts of `node` from what a probe read; `booted_at` (unix seconds) is uptime 0."""
+    readings = (
+        Reading(e.sequence, e.message, booted_at + e.uptime_s, e.kind, e.code, e.subject, e.message)
+        for e in events
+    )
+    return _facts(readings, file, node)
+
+
+def _facts(readings: Iterable[Reading], file: str, node: str) -> list[Evidence]:
     return [
         Evidence(
             file=file,
@@ -69,7 +83,7 @@ def _readings(lines: Iterable[bytes], year: int) -> Iterator[Reading]:
         handle = _NO_HANDLE.match(body)
         event = understand(body) if handle is None else None
         if handle is not None:
-            yield Reading(number, body, at, "no-handle", None, handle[1].lower())
+            yield Reading(number, body, at, "no-handle", None, handle[1].lower().rstrip(":."))
         elif event is not None:
             yield Reading(number, body, at, event.kind, event.code, event.subject, event.message)
         else:
@@ -86,10 +100,10 @@ def _time(found: "re.Match[str]", year: int) -> float | None:
             short = re.sub(r"([.,]\d{6})\d+", r"\1", iso).replace(",", ".")
             return _utc(datetime.fromisoformat(short))
         if iso[:3].isalpha():
-            return _utc(datetime.strptime(iso, "%a %b %d %H:%M:%S %Y"))  # noqa: DTZ007
+            return _utc(datetime.strptime(iso, "%a %b %d %H:%M:%S %Y"))
         if found["month"] and year:
             stamp = f"{year} {found['month'].partition('.')[0]}"
-            return _utc(datetime.strptime(stamp, "%Y %b %d %H:%M:%S"))  # noqa: DTZ007
+            return _utc(datetime.strptime(stamp, "%Y %b %d %H:%M:%S"))
     except ValueError:
         pass
     return None

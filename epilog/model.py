@@ -54,7 +54,10 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class TaskExit(msgspec.Struct, frozen=True):
-    """How one task ended: from the task-exit record, torchrun's error files or srun's words."""
+    """How one task ended: from the task-exit record, torchrun's error files or srun's words.
+
+    `label` is the Slurm task, as srun names it: a rank only where one task is one rank.
+    """
 
     rank: int | None
     node: str | None
@@ -62,6 +65,7 @@ class TaskExit(msgspec.Struct, frozen=True):
     signal: int | None = None
     at: float | None = None
     fact: bool = False
+    label: int | None = None
 
 
 class RankPlace(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ COMMANDS = {
     "profile": "healthcheck.commands.profile:command",
     "resume": "slurm_integration.commands.resume:command",
     "sandbox": "slurm_integration.commands.sandbox:command",
+    "sweep": "slurm_integration.commands.sweep:command",
 }
 """Command → where it lives. By dotted name, so that `check` pays for no other command's
 imports and the domain does not import the packages above it."""

@@ -88,6 +88,24 @@ class Scontrol:
         assignments = [f"{name}={value}" for name, value in fields.items()]
         return self._call(["update", f"NodeName={nodes}", *assignments], deadline)
 
+    def show_job(self, job_id: int, *, deadline: float | None = None) -> Answer:
+        """One line a component of the job, times in UTC."""
+        self.reads += 1
+        return self._call(["-o", "show", "job", str(job_id)], deadline)
+
+    def update_job(
+        self, job_id: int, fields: dict[str, str], *, deadline: float | None = None
+    ) -> Answer:
+        """Set `fields` (AdminComment, Comment) of a job, in one request."""
+        self.updates += 1
+        assignments = [f"{name}={value}" for name, value in fields.items()]
+        return self._call(["update", f"JobId={job_id}", *assignments], deadline)
+
+    def requeue(self, job_id: int, *, deadline: float | None = None) -> Answer:
+        """Send a job back to the queue, also one that is completing."""
+        self.updates += 1
+        return self._call(["requeue", str(job_id)], deadline)
+
     def _call(self, arguments: list[str], deadline: float | None) -> Answer:
         program = self._path or _find()
         if not program.startswith("/"):

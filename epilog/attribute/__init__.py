@@ -30,6 +30,7 @@ STEPS: tuple[tuple[str, Callable[[Case], Step]], ...] = (
     ("3 a cause of its own", own_cause.step),
     ("3 NaN everywhere", local_nan.anywhere),
     ("3 lesser facts of the nodes", node_facts.weak),
+    ("3 errors in general words", leftovers.lesser),
     ("5 votes of the network", peers.network),
     ("4 time-outs", timeouts.step),
     ("5 meeting point", peers.rendezvous),
@@ -48,13 +49,15 @@ def attribute(
     exits: Sequence[TaskExit] = (),
     places: Sequence[RankPlace] = (),
     restarts: Mapping[str, int] | None = None,
+    context: Sequence[Evidence] = (),
 ) -> Attribution:
     """What is concluded of a job.
 
     `evidence`, `works`, `exits` and `places` as scanned from its logs, with the facts of its
     nodes among the evidence (`fact=True`). `restarts`: the line of the last restart per file.
+    `context`: lines that healthy jobs print as well.
     """
-    case, said = read_case(facts, evidence, works, exits, places, restarts)
+    case, said = read_case(facts, evidence, works, exits, places, restarts, context)
     words = [f"0 last attempt: {said}"]
     claim = _search(case, words)
     claim = settle.located(case, node_facts.supporting(case, claim))
@@ -87,10 +90,11 @@ def _search(case: Case, words: list[str]) -> Claim:
 def _shown(case: Case, claim: Claim) -> tuple[Evidence, ...]:
     """The root's lines first, then what followed, each kind a few times."""
     shown = list(claim.evidence[: MOST_EVIDENCE // 2])
+    held = {id(e) for e in shown}
     seen: dict[tuple[str, Role], int] = {}
     for e in sorted(case.evidence, key=lambda e: (e.file, e.line)):
         kind = (e.klass, e.role)
-        if e not in shown and seen.get(kind, 0) < 3 and len(shown) < MOST_EVIDENCE:
+        if id(e) not in held and seen.get(kind, 0) < 3 and len(shown) < MOST_EVIDENCE:
             seen[kind] = seen.get(kind, 0) + 1
             shown.append(e)
     return tuple(shown)

@@ -9,13 +9,17 @@ from epilog.model import Evidence, JobFacts, Role, TaskExit, Work
 
 
 class Case(msgspec.Struct, frozen=True):
-    """All that is known of one attempt of a job. Evidence carries ranks and hosts already."""
+    """All that is known of one attempt of a job. Evidence carries ranks and hosts already.
+
+    `context` are lines that healthy jobs print as well (a save begins).
+    """
 
     facts: JobFacts
     evidence: tuple[Evidence, ...]
     works: tuple[Work, ...] = ()
     exits: tuple[TaskExit, ...] = ()
     places: Places = Places()
+    context: tuple[Evidence, ...] = ()
 
     def of(self, *roles: Role) -> list[Evidence]:
         """Evidence with one of these roles, in the order it was read."""
@@ -49,8 +53,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def ranks_of(evidence: Iterable[Evidence]) -> tuple[int, ...]:
-    """The ranks that are named, in order of number."""
-    return tuple(sorted({e.rank for e in evidence if e.rank is not None}))
+    """The ranks that are named, in order of number; srun names several tasks in one line."""
+    ranks: set[int] = set()
+    for e in evidence:
+        ranks.update((e.rank,) if e.rank is not None else ())
+        ranks.update(numbers(e.fields.get("task_ranks")))
+    return tuple(sorted(ranks))
 
 
 def hosts_of(evidence: Iterable[Evidence]) -> tuple[str, ...]:

@@ -21,8 +21,11 @@ def odd_one(seen: Sequence[Evidence]) -> Claim:
     groups: dict[str, list[Evidence]] = {}
     for e in seen:
         groups.setdefault(_wording(e), []).append(e)
-    timed = earliest(seen)
-    best = min(groups.values(), key=lambda g: (len(ranks_of(g)) or 1, not _any(g, timed)))
+    timed = {id(e) for e in earliest(seen)}
+    best = min(
+        groups.values(),
+        key=lambda g: (len(ranks_of(g)) or 1, not any(id(e) in timed for e in g)),
+    )
     ranks = ranks_of(best) or ranks_of(seen)
     said = best[0].text.strip()[:120]
     why = f"{told(ranks) if ranks else 'the program'} raised: {said}"
@@ -42,7 +45,3 @@ def odd_one(seen: Sequence[Evidence]) -> Claim:
 
 def _wording(e: Evidence) -> str:
     return e.fields.get("error_type") or _CHANGING.sub("#", e.text.strip())[:80]
-
-
-def _any(group: Sequence[Evidence], timed: Sequence[Evidence]) -> bool:
-    return any(e in timed for e in group)

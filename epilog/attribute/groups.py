@@ -8,6 +8,8 @@ import msgspec
 from epilog.model import Work
 
 DEFAULT = "0"
+UNNAMED = "unknown"
+"""Lines that do not tell their group may stem from several: their numbers are not compared."""
 _GUID = re.compile(r"(?:PG GUID\s*)?(\d+)\s*\(([^)]*)\)")
 _PLAIN = re.compile(r"(?:PG(?: ID)?\s*)?(\d+)$")
 
@@ -27,7 +29,7 @@ class Group(msgspec.Struct, frozen=True):
     def behind(self) -> tuple[int, ...]:
         """Ranks that did not enqueue what others had."""
         top = self.top()
-        if top is None:
+        if top is None or self.name == UNNAMED:
             return ()
         waiting = self.waited_for()
         return tuple(

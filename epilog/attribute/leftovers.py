@@ -1,10 +1,33 @@
 """Symptoms nobody could explain: named as what they are, with low confidence."""
 
 from epilog.attribute.case import Case, Claim, Step, hosts_of, ranks_of
+from epilog.attribute.order import earliest
 from epilog.classes import UNKNOWN, class_of
 from epilog.model import Role
 
 MANY = 8
+_ELSEWHERE = frozenset({"user/nan", "infrastructure/fs-slow"})
+
+
+def lesser(case: Case) -> Step:
+    """Errors of a rank's own that libraries report only in general words."""
+    seen = [
+        e
+        for e in case.of(Role.SYMPTOM)
+        if e.klass.startswith(("hardware/", "infrastructure/", "user/"))
+        and e.klass not in _ELSEWHERE
+        and not e.fields.get("exitcode")
+        and not e.fact
+    ]
+    if not seen:
+        return Step("no rank reports an error of its own in general words either")
+    klass = min((e.klass for e in seen), key=lambda name: class_of(name).weight)
+    first = earliest([e for e in seen if e.klass == klass])
+    ranks = ranks_of(first)
+    why = f"an error of its own in general words: {first[0].text.strip()[:120]}"
+    ranks = ranks if len(ranks) <= MANY else ()
+    shown = tuple(first[:MANY])
+    return Step(why, Claim(klass, why, shown, ranks, hosts_of(first), confidence=0.75))
 
 
 def symptoms(case: Case) -> Step:

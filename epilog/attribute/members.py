@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 
-from epilog.attribute.case import Case
-from epilog.model import Evidence
+from epilog.attribute.case import Case, numbers
+from epilog.model import Evidence, Role
 
+_VICTIMS = frozenset(
+    {"unknown/nccl-timeout", "unknown/hang", "unknown/heartbeat", "unknown/peer-died",
+     "network/rendezvous", "network/ib-retry"}
+)  # fmt: skip
 MOST_SILENT = 0.25
 """Of a world whose size is only inferred; with the size given, up to a half may be silent."""
 
@@ -15,6 +19,9 @@ def silent(case: Case, speaking: Iterable[int], least: int = 2) -> tuple[int, ..
     An excerpt or a single task's file shows few ranks: then silence says nothing.
     """
     spoke = set(speaking)
+    absent = {r for e in case.evidence for r in numbers(e.fields.get("absent"))} - spoke
+    if absent and len(absent) <= max(1, len(spoke)):
+        return tuple(sorted(absent))
     if len(spoke) < least:
         return ()
     world, given = world_size(case)
@@ -44,6 +51,30 @@ def world_size(case: Case) -> tuple[int | None, bool]:
         if tasks > highest and tasks > len(facts.nodes):
             return tasks, True
     return (highest + 1, False) if highest > 0 else (None, False)
+
+
+def left_early(case: Case, missing: Iterable[int]) -> tuple[int, ...]:
+    """Those of the silent that ended with exit code 0.
+
+    Launchers tell of every task that ended badly: who is not in the list of srun or torchrun
+    while all others are has ended well.
+    """
+    clean = {x.rank for x in case.exits if x.exit_code == 0 and not x.signal}
+    bad = {x.rank for x in case.exits if x.rank is not None and (x.exit_code or x.signal)}
+    world, _ = world_size(case)
+    silent_ones = set(missing)
+    if world is not None and len(bad) > 1 and bad >= set(range(world)) - silent_ones:
+        clean |= silent_ones - bad
+    return tuple(sorted(silent_ones & clean))
+
+
+def victims(case: Case) -> set[int]:
+    """Ranks that say themselves that they waited or lost a peer."""
+    return speakers(
+        e
+        for e in case.evidence
+        if e.klass in _VICTIMS and e.role is not Role.ROOT and "exitcode" not in e.fields
+    )
 
 
 def speakers(evidence: Iterable[Evidence]) -> set[int]:

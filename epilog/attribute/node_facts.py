@@ -8,6 +8,7 @@ from epilog.model import Evidence, Role
 
 _FACT_CATEGORIES = ("hardware", "network", "infrastructure")
 _MEMORY = frozenset({"hardware/gpu-ecc"})
+SHOWN = 16
 SAME_TIME_S = 300.0
 """Consequences of a fault are printed up to five minutes after it (Xid 119 after 74)."""
 
@@ -50,11 +51,12 @@ def weak(case: Case) -> Step:
 
 def supporting(case: Case, claim: Claim) -> Claim:
     """Add the node's own facts of the same class to a claim made from text."""
+    held = {id(e) for e in claim.evidence}
     facts = tuple(
         e
         for e in case.evidence
-        if e.fact and e.klass == claim.klass and e not in claim.evidence and _same_node(e, claim)
-    )
+        if e.fact and e.klass == claim.klass and id(e) not in held and _same_node(e, claim)
+    )[:SHOWN]
     if not facts:
         return claim
     return msgspec.structs.replace(
@@ -82,7 +84,8 @@ def _roots(facts: list[Evidence]) -> list[Evidence]:
         if held is None or _causes(e, held):
             best[e.host] = e
     order = sorted(best.values(), key=lambda e: (e.at is None, e.at or 0.0))
-    return order + [e for e in facts if e not in order and e.klass == order[0].klass]
+    first = {id(e) for e in order}
+    return order + [e for e in facts if id(e) not in first and e.klass == order[0].klass]
 
 
 def _causes(one: Evidence, other: Evidence) -> bool:

@@ -14,7 +14,11 @@ _NOT_HERE = frozenset({"user/nan"})
 SIGKILL = "unknown/sigkill"
 HOST_OOM = "user/host-oom"
 TIMEOUT = "unknown/nccl-timeout"
+SEGFAULT = "user/segfault"
+LOST = ("unknown/peer-died", "network/ib-retry")
+_HANDLERS = ("ompi-signal", "ucx-signal", "absl-signal", "faulthandler")
 CLEARLY_EARLIER_S = 1.0
+SHOWN = 32
 
 
 def step(case: Case) -> Step:
@@ -23,6 +27,11 @@ def step(case: Case) -> Step:
     for e in case.of(Role.ROOT):
         if not e.klass.startswith("scheduler/") and e.klass not in _NOT_HERE:
             candidates.setdefault(e.klass, []).append(e)
+    if SEGFAULT in candidates:
+        own = [e for e in candidates[SEGFAULT] if not _after_a_loss(case, e)]
+        candidates[SEGFAULT] = own
+        if not own:
+            del candidates[SEGFAULT]
     if SIGKILL in candidates and _is_teardown(case, candidates[SIGKILL]):
         del candidates[SIGKILL]
     if not candidates:
@@ -79,7 +88,7 @@ def _claim(case: Case, klass: str, seen: list[Evidence]) -> Claim:
         ranks, nodes = ranks_of(near), nodes or hosts_of(near)
     says = class_of(klass).says
     where = told(ranks) if ranks else (f"node {', '.join(nodes[:4])}" if nodes else "the log")
-    claim = Claim(klass, f"{where}: {says}", tuple(first), ranks, nodes)
+    claim = Claim(klass, f"{where}: {says}", tuple(first[:SHOWN]), ranks, nodes)
     if klass == "infrastructure/fs-full":
         return msgspec.structs.replace(claim, why=f"{claim.why} ({_disk(seen)})")
     return claim
@@ -106,6 +115,17 @@ def _is_teardown(case: Case, killed: list[Evidence]) -> bool:
         return False
     first = min(waited, key=lambda e: (e.at is None, e.at or 0.0, e.line))
     return all(_after(e, first) for e in by_slurm)
+
+
+def _after_a_loss(case: Case, crash: Evidence) -> bool:
+    """Whether others had lost a peer before this process crashed: then it crashed in its cleanup.
+
+    Only handlers inside the process print at once; launchers tell of a crash much later.
+    """
+    if not crash.signature.startswith(_HANDLERS):
+        return False
+    lost = (e for e in case.evidence if e.klass in LOST and not e.signature.startswith("slurm"))
+    return any((e.host, e.rank) != (crash.host, crash.rank) and _after(crash, e) for e in lost)
 
 
 def _after(one: Evidence, other: Evidence) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from epilog.attribute.case import Case, Claim, Step, numbers, told
-from epilog.attribute.members import silent, speakers
+from epilog.attribute.members import left_early, silent, speakers, victims
+from epilog.attribute.parted import parted
 from epilog.attribute.places import short
 from epilog.model import Evidence, Role
 
@@ -76,11 +77,13 @@ def departed(case: Case) -> Step:
     if named:
         why = f"{told(named)} named as the one that went away"
         return Step(why, Claim(PEER_DIED, why, tuple(seen[:4]), named))
-    lost = [e for e in seen if e.role is not Role.ROOT and not e.signature.startswith("torchrun")]
-    spoke = speakers(lost)
+    lost = [e for e in seen if e.role is not Role.ROOT and "exitcode" not in e.fields]
+    spoke = victims(case)
+    apart = parted(case)
+    if apart is not None:
+        return Step(apart.why, apart)
     missing = silent(case, spoke)
-    clean = {x.rank for x in case.exits if x.exit_code == 0 and not x.signal}
-    early = tuple(r for r in missing if r in clean)
+    early = left_early(case, missing)
     if early:
         why = f"{told(early)} had ended with exit code 0 while the others still needed it"
         return Step(why, Claim(DESYNC, why, tuple(lost[:4]), early))

@@ -1,7 +1,8 @@
 """Which rank ran on which node: every source there is, the best one first.
 
 1 a rank map written at task start, 2 the exit record, 3 a line that names both (NCCL's
-`host:pid:tid`, Megatron's `node:`, torchrun's table, srun's `HOST: task N`), 4 arithmetic from
+`host:pid:tid`, Megatron's `node:`, torchrun's table, srun's `HOST: task N`), 4 local ranks, which
+stand in blocks: local rank 7 of rank 15 means that ranks 8 to 15 share its node, 5 arithmetic from
 the layout of the tasks, which is a guess and said to be one.
 """
 
@@ -11,7 +12,13 @@ import msgspec
 
 from epilog.model import Evidence, JobFacts, RankPlace, TaskExit
 
-MAP, RECORD, LINE, LAYOUT = "rank map", "exit record", "the line itself", "task layout"
+MAP, RECORD, LINE, LOCAL, LAYOUT = (
+    "rank map",
+    "exit record",
+    "the line itself",
+    "local ranks",
+    "task layout",
+)
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -69,12 +76,18 @@ def find_places(
             put(seen.rank, seen.host, LINE)
             if seen.host and seen.rank is not None and seen.local_rank is not None:
                 local.setdefault((short(seen.host), seen.local_rank), seen.rank)
+    for seen in evidence:
+        if seen.rank is not None and seen.local_rank is not None and not _is_address(seen.host):
+            for rank in range(max(0, seen.rank - min(seen.local_rank, 64)), seen.rank):
+                put(rank, seen.host, LOCAL)
     for rank, host in enumerate(_layout(facts, nodes, evidence, torchrun)):
         put(rank, host, LAYOUT)
-    for rank in sorted(nodes):
-        on = [r for r, n in nodes.items() if n == nodes[rank]]
-        if how[rank] == LAYOUT and rank - min(on) >= 0:
-            local.setdefault((nodes[rank], rank - min(on)), rank)
+    firsts: dict[str, int] = {}
+    for rank, host in nodes.items():
+        firsts[host] = min(rank, firsts.get(host, rank))
+    for rank, host in nodes.items():
+        if how[rank] == LAYOUT:
+            local.setdefault((host, rank - firsts[host]), rank)
     return Places(nodes, how, local, gpus)
 
 

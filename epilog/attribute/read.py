@@ -21,6 +21,7 @@ def read_case(
     exits: Sequence[TaskExit] = (),
     maps: Sequence[RankPlace] = (),
     restarts: Mapping[str, int] | None = None,
+    context: Sequence[Evidence] = (),
 ) -> tuple[Case, str]:
     """The case of the last attempt, and what this step has to say.
 
@@ -31,15 +32,16 @@ def read_case(
     kept = [e for e in evidence if _inside(e, facts, starts)]
     dropped = len(evidence) - len(kept)
     torchrun = any(_by_torchrun(e) for e in kept)
-    all_exits = (*facts.exits, *exits)
-    marked = [_rank_of_label(e, torchrun, facts) for e in kept]
+    all_exits = tuple(_rank_of_task(x, torchrun, facts) for x in (*facts.exits, *exits))
+    marked = [_rank_of_label(_known_host(e, facts), torchrun, facts) for e in kept]
+    maps = [place for place in maps if _is_node(place.host, facts)]
     places = find_places(facts, marked, all_exits, maps, torchrun)
     alone = _one_node(facts, marked)
     placed = tuple(_placed(e, places, alone) for e in marked)
     said = "one attempt" if not dropped else f"{dropped} lines of earlier attempts left out"
     if not evidence:
         said = "no line says anything of a failure"
-    return Case(facts, placed, tuple(works), all_exits, places), said
+    return Case(facts, placed, tuple(works), all_exits, places, tuple(context)), said
 
 
 def _inside(e: Evidence, facts: JobFacts, starts: Mapping[str, int]) -> bool:
@@ -62,10 +64,33 @@ def _rank_of_label(e: Evidence, torchrun: bool, facts: JobFacts) -> Evidence:
     if e.label is None or e.rank is not None:
         return e
     if not torchrun:
-        return msgspec.structs.replace(e, rank=e.label)
+        fields = {**e.fields, "task_ranks": e.fields["tasks"]} if "tasks" in e.fields else e.fields
+        return msgspec.structs.replace(e, rank=e.label, fields=fields)
     if e.host is None and e.label < len(facts.nodes):
         return msgspec.structs.replace(e, host=facts.nodes[e.label])
     return e
+
+
+def _rank_of_task(x: TaskExit, torchrun: bool, facts: JobFacts) -> TaskExit:
+    if x.node is not None and not _is_node(x.node, facts):
+        x = msgspec.structs.replace(x, node=None)
+    if x.rank is None and x.label is not None and not torchrun:
+        x = msgspec.structs.replace(x, rank=x.label)
+    return x
+
+
+def _is_node(host: str, facts: JobFacts) -> bool:
+    """Whether this is a node of the job. Where the nodes are not known any name will do."""
+    if short(host) in ("localhost", "localhost4", "localhost6", "127"):
+        return False
+    return not facts.nodes or short(host) in {short(node) for node in facts.nodes}
+
+
+def _known_host(e: Evidence, facts: JobFacts) -> Evidence:
+    """A name that is no node of the job says nothing of where (a container's host name)."""
+    if e.host is None or e.fact or _is_node(e.host, facts):
+        return e
+    return msgspec.structs.replace(e, host=None)
 
 
 def _one_node(facts: JobFacts, evidence: Sequence[Evidence]) -> bool:

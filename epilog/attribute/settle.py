@@ -2,7 +2,7 @@
 
 import msgspec
 
-from epilog.attribute.case import Case, Claim, hosts_of
+from epilog.attribute.case import Case, Claim, hosts_of, ranks_of
 from epilog.attribute.own_cause import is_local_disk
 from epilog.attribute.places import LAYOUT
 from epilog.classes import Fault, class_of
@@ -11,6 +11,8 @@ from epilog.model import Drain, Evidence, Role
 IB_LINK = "network/ib-link"
 SDC = "hardware/sdc"
 FS_FULL = "infrastructure/fs-full"
+DESYNC = "user/desync"
+MOST_OWN_EXITS = 2
 MOST_NODES = 2
 """More nodes than this are never drained for one job."""
 UNPLACED = 0.7
@@ -20,6 +22,8 @@ UNKNOWN_MOST = 0.5
 
 def located(case: Case, claim: Claim) -> Claim:
     """Fill in the nodes of the ranks, and the ranks' GPUs, as far as they are known."""
+    if not claim.ranks and not claim.nodes:
+        claim = _by_exits(case, claim)
     nodes = list(claim.nodes)
     if not nodes:
         nodes = [n for r in claim.ranks if (n := case.places.node(r)) is not None]
@@ -27,6 +31,36 @@ def located(case: Case, claim: Claim) -> Claim:
         nodes = list(case.facts.nodes)
     gpus = claim.gpus or tuple(case.places.gpus[r] for r in claim.ranks if r in case.places.gpus)
     return msgspec.structs.replace(claim, nodes=tuple(dict.fromkeys(nodes)), gpus=gpus)
+
+
+def _by_exits(case: Case, claim: Claim) -> Claim:
+    """A cause without a name belongs to the tasks that ended with a code of their own.
+
+    Only where they are few: of many that end with code 1 most have lost their peer.
+    """
+    if class_of(claim.klass).fault not in (Fault.USER, Fault.SITE, Fault.HARDWARE):
+        return claim
+    if any("what():" in e.text for e in claim.evidence):
+        # An exception of C++ that nobody catches aborts its process, and nearly nothing else does.
+        return _belongs_to(claim, [e for e in case.evidence if _code(e) in (-6, 134)], 1)
+    if claim.klass == DESYNC:
+        return claim
+    return _belongs_to(claim, [e for e in case.evidence if 0 < _code(e) < 128], MOST_OWN_EXITS)
+
+
+def _belongs_to(claim: Claim, ended: list[Evidence], most: int) -> Claim:
+    named = ranks_of(ended)
+    if not named or len(named) > most:
+        return claim
+    return msgspec.structs.replace(
+        claim, ranks=named, nodes=hosts_of(ended), confidence=claim.confidence * 0.9
+    )
+
+
+def _code(e: Evidence) -> int:
+    text = e.fields.get("exitcode", "")
+    digits = text.removeprefix("-")
+    return int(text) if digits.isdecimal() and len(digits) < 8 else 0
 
 
 def how_located(case: Case, claim: Claim) -> str:
@@ -63,6 +97,8 @@ def drain_of(case: Case, claim: Claim) -> tuple[Drain, str]:
     proof = [e for e in claim.evidence if is_proof(e)]
     if claim.klass == SDC and proof:
         drain = Drain.YES
+    if claim.klass.startswith("infrastructure/") and not _plain(claim):
+        return Drain.NO, "an error in general words accuses no node"
     if drain is Drain.NO:
         return Drain.NO, f"{claim.klass} is never a reason to drain"
     if len(nodes) > 1:
@@ -75,6 +111,11 @@ def drain_of(case: Case, claim: Claim) -> tuple[Drain, str]:
         return Drain.REVIEW, "only text says so, and users write text: the node's own facts decide"
     where = ", ".join(hosts_of(proof))
     return Drain.YES, f"a fact read from {where or 'that node'} itself"
+
+
+def _plain(claim: Claim) -> bool:
+    """Whether any line names the class itself, rather than something that may come of it."""
+    return any(e.role is Role.ROOT for e in claim.evidence) or not claim.evidence
 
 
 def is_proof(e: Evidence) -> bool:

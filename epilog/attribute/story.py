@@ -77,7 +77,8 @@ def _waits(case: Case) -> list[_Event]:
 
 
 def _teardown(case: Case, claim: Claim) -> list[_Event]:
-    later = [e for e in case.of(Role.CONSEQUENCE, Role.SYMPTOM) if e not in claim.evidence]
+    told_already = {id(e) for e in claim.evidence}
+    later = [e for e in case.of(Role.CONSEQUENCE, Role.SYMPTOM) if id(e) not in told_already]
     later = [e for e in later if e.klass not in ("unknown/nccl-timeout", claim.klass)]
     events: list[_Event] = []
     counts = Counter(e.klass for e in later)

@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 
 from epilog.attribute.case import Case, Claim, Step, numbers, told
-from epilog.attribute.groups import DEFAULT, Group, by_group
-from epilog.attribute.members import silent, speakers
+from epilog.attribute.groups import DEFAULT, UNNAMED, Group, by_group
+from epilog.attribute.members import left_early, silent, speakers, victims
 from epilog.attribute.order import start_of_hang
+from epilog.attribute.parted import parted
 from epilog.attribute.shapes import mismatch
 from epilog.attribute.waits import Sink, sink
 from epilog.model import Evidence, Role
 
 TIMEOUT, HANG, DESYNC = "unknown/nccl-timeout", "unknown/hang", "user/desync"
 SLOW = "infrastructure/fs-slow"
+SHOWN = 6
 NEAR_S = 5.0
 """A save that starts this close to the begin of the wait is what was waited for."""
 
@@ -110,14 +112,21 @@ def _onward(end: Sink) -> str:
 
 
 def _absent(case: Case, groups: Mapping[str, Group], waited: list[Evidence]) -> Step:
-    default = groups.get(DEFAULT)
+    default = groups.get(DEFAULT) or groups.get(UNNAMED)
     speaking = set(default.standing) if default else set()
-    speaking |= speakers(waited)
+    apart = parted(case)
+    if apart is not None:
+        return Step(apart.why, apart)
+    awaited = _awaited(case)
+    if awaited:
+        why = f"{told(awaited)} is waited for in a receive or a send and waits for nobody itself"
+        return Step(why, Claim(HANG, why, _shown(waited, ()), awaited, confidence=0.9))
+    speaking |= speakers(waited) | victims(case)
     other_words = speakers(e for e in case.evidence if e.role is not Role.ROOT) - speaking
     missing = silent(case, speaking)
     if missing and len(groups) <= 1:
         seen = sorted(set(missing) & other_words)
-        early = _left_early(case, missing)
+        early = left_early(case, missing)
         if early:
             why = f"{told(early)} had ended with exit code 0 while the others waited"
             return Step(why, Claim(DESYNC, why, _shown(waited, ()), early))
@@ -136,16 +145,23 @@ def _absent(case: Case, groups: Mapping[str, Group], waited: list[Evidence]) -> 
     return Step(why, Claim(klass, why, _shown(waited, ()), confidence=0.9))
 
 
-def _left_early(case: Case, missing: tuple[int, ...]) -> tuple[int, ...]:
-    clean = {x.rank for x in case.exits if x.exit_code == 0 and not x.signal}
-    return tuple(rank for rank in missing if rank in clean)
+def _awaited(case: Case) -> tuple[int, ...]:
+    """The one rank at the end of all waits for a point-to-point message."""
+    edges = {
+        e.rank: int(peer)
+        for e in case.evidence
+        if e.rank is not None and (peer := e.fields.get("peer_rank", "")).isdecimal()
+    }
+    waiting = set(edges) | {r for g in by_group(case.works).values() for r in g.pending()}
+    ends = {peer for peer in edges.values() if peer not in waiting}
+    return tuple(ends) if len(ends) == 1 else ()
 
 
 def _slow_storage(case: Case) -> Evidence | None:
     """A save that began when the wait began."""
     starts = [start_of_hang(w.at, w.timeout_ms) for w in case.works]
     begin = min((s for s in starts if s is not None), default=None)
-    saves = [e for e in case.evidence if e.klass == SLOW]
+    saves = [e for e in (*case.context, *case.evidence) if e.klass == SLOW]
     if begin is None or not saves:
         return None
     near = [e for e in saves if e.at is not None and abs(e.at - begin) <= NEAR_S]
@@ -163,6 +179,7 @@ def _stored(slow: Evidence, waited: list[Evidence]) -> Step:
 
 def _shown(waited: list[Evidence], ranks: tuple[int, ...]) -> tuple[Evidence, ...]:
     """A line or two of those that are behind, then of those that waited."""
-    mine = [e for e in waited if e.rank in ranks]
-    rest = [e for e in waited if e not in mine]
-    return tuple((mine + rest)[:6])
+    behind = set(ranks)
+    mine = [e for e in waited if e.rank in behind][:SHOWN]
+    rest = [e for e in waited[: 2 * SHOWN] if e.rank not in behind]
+    return tuple((mine + rest)[:SHOWN])

@@ -19,8 +19,8 @@ _PEELERS = tuple(
         r"\[rank: ?(?P<rank>\d{1,7})\] ?",  # Lightning
         r"\[(?:[\w.-]+@)?\d+,(?P<rank>\d{1,7})\](?:<std(?:out|err|diag)>)?:? ?",  # Open MPI
         r"\[(?P<rank>\d{1,7})\]<std(?:out|err)>: ?",  # horovodrun
-        rf"\[(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d{{1,2}})\]: ?",  # host:local rank
-        rf"\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)\s*(?::\d+){{0,2}}\] ?",  # Open MPI, UCX
+        r"\[(?P<host>[A-Za-z][\w.-]*):(?P<local_rank>\d{1,2})\]: ?",  # host:local rank
+        r"\[(?P<host>[A-Za-z][\w.-]*):(?P<pid>\d+)\s*(?::\d+){0,2}\] ?",  # Open MPI, UCX
         r"\[(?P<role>[A-Za-z_][\w.-]*?)(?P<role_rank>\d{1,4})\]: ?",  # torchrun [default0]:
         rf"\[?(?P<time>{_ISO})\]?(?::(?= )| -(?= ))?\s?",
         rf"\[?(?P<time>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} [ \d]\d "
@@ -43,6 +43,15 @@ _PEELERS = tuple(
         r"\[\d+\.(?:\d+|batch|extern|interactive)\] ",  # slurmd's step
     )
 )
+_BY_FIRST = {
+    first: tuple(rx for rx in _PEELERS if rx.pattern.startswith(starts))
+    for first, starts in {
+        "[": (r"\[",),
+        "(": (r"\(",),
+        "digit": (r"\[?(?P<time>\d", rf"(?P<host>{_NAME})", rf"(?P<dotted>{_NAME})"),
+        "letter": (r"\[?(?P<time>(", "(?P<time>(?:Jan", "[IWEF]", "(?P<host>", "(?P<dotted>"),
+    }.items()
+}
 _LABEL = re.compile(r" {0,6}(?P<label>\d{1,7}): ?")  # srun -l
 _HYDRA = re.compile(r"\[(?P<label>\d{1,7})\] (?=\S)")  # mpiexec -prepend-rank
 _RANK_WORD = re.compile(r"(?:rank|Rank|RANK)[ _-]?(?P<rank>\d{1,7})(?:: |\] )")
@@ -129,7 +138,7 @@ class PrefixParser:
 
     def _peel(self, text: str, at: int, prefix: Prefix) -> None:
         for count in range(_MAX_PEELS):
-            match = next((m for rx in _PEELERS if (m := rx.match(text, at))), None)
+            match = _first_match(text, at)
             if match is None and (count == 0 or prefix.at is not None):
                 match = self._first_only(text, at, prefix)
             if match is None or match.end() == at or not self._take(match, prefix):
@@ -189,7 +198,18 @@ class PrefixParser:
         parts = name.split(".")
         known = [part for part in parts if part in self._nodes]
         plain = [p for p in parts if re.fullmatch(r"[a-z]+[a-z-]*\d+", p)]
-        return (known or plain or [None])[-1]
+        found = known or plain
+        return found[-1] if found else None
+
+
+def _first_match(text: str, at: int) -> re.Match[str] | None:
+    """The first prefix that begins at `at`; only those are tried that can begin so."""
+    first = text[at : at + 1]
+    kind = first if first in "[(" else "digit" if first.isdigit() else "letter"
+    for rx in _BY_FIRST[kind] if first else ():
+        if match := rx.match(text, at):
+            return match
+    return None
 
 
 def _group_name(match: re.Match[str]) -> str:

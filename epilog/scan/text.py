@@ -8,7 +8,8 @@ MAX_TEXT = 2000
 """Characters of a line that evidence keeps."""
 
 _ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\|$)|[PX^_][^\x1b]*(?:\x1b\\|$)|[ -/]*[0-~])"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\|$)"
+    r"|[PX^_][^\x1b]*(?:\x1b\\|$)|[ -/]*[0-~])"
     r"|\x9b[0-?]*[ -/]*[@-~]"
 )
 _CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x09}

@@ -1,6 +1,7 @@
 """Times as logs print them → unix seconds. Local times are taken in this machine's zone."""
 
 import calendar
+import functools
 import re
 import time
 
@@ -62,6 +63,12 @@ def parse_time(text: str, around: float | None = None) -> float | None:
     return None
 
 
+@functools.lru_cache(maxsize=256)
+def _local(moment: tuple[int, int, int, int, int, int]) -> float:
+    """mktime, which asks the zone's rules anew each time; a cascade's lines share seconds."""
+    return time.mktime((*moment, 0, 0, -1))
+
+
 def _seconds(
     moment: tuple[int, int, int, int, int, int], fraction: str | None, zone: str | None = None
 ) -> float | None:
@@ -73,7 +80,7 @@ def _seconds(
     part = float(f"0.{fraction[:9]}") if fraction else 0.0
     try:
         if zone is None:
-            return time.mktime((*moment, 0, 0, -1)) + part
+            return _local(moment) + part
         whole = calendar.timegm((*moment, 0, 0, 0)) + part
     except (OverflowError, ValueError):
         return None

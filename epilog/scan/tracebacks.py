@@ -15,19 +15,30 @@ MAX_FOLLOWED = 16384
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|"
     r"Abort|Aborted|Fault|Mismatch|OOM|Closed|Died|Killed|NotFound|Group)\w*(?::.*)?$"
-    r"|(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::.*)?$|[A-Z]\w+: .*$|Exception(?::.*)?$"
+    r"|(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::.*)?$|Exception(?::.*)?$"
 )
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<string>")
 
 
 class _Open:
     """One traceback that has begun."""
 
-    __slots__ = ("lines", "place")
+    __slots__ = ("call", "caller", "lines", "place")
 
     def __init__(self) -> None:
         self.lines = 0
         self.place = ""
+        self.call = ""
+        self.caller = ""
+
+    def frame(self, text: str) -> None:
+        """Note a frame: the innermost one, what it calls, and the last one of the program."""
+        self.place, _, call = text[6:400].replace('", line ', ":").partition(", in ")
+        self.place, self.call = self.place[:200], call.partition(" ")[0][:80]
+        if not any(folder in self.place for folder in _LIBRARIES):
+            self.caller = self.place
 
 
 class Tracebacks:
@@ -46,7 +57,7 @@ class Tracebacks:
 
     def take(self, data: bytes, is_header: bool) -> dict[str, str] | None:
         """Look at a line. Where it ends a traceback, give what is known of that one:
-        `where` (file and line of the innermost frame) and `chained` for one that was raised
+        `frame` (file and line of the innermost frame) and `chained` for one that was raised
         while another was handled; else None."""
         if not is_header and not self._open:
             return None
@@ -74,15 +85,21 @@ class Tracebacks:
             del self._open[stream]
         elif body.startswith((" ", "\t")) or not body:
             if (frame := body.strip()).startswith('File "'):
-                traceback.place = frame[6:200].replace('", line ', ":").partition(",")[0]
+                traceback.frame(frame)
         elif _EXCEPTION.match(body):
             del self._open[stream]
             return self._facts(stream, traceback)
         return None
 
     def _facts(self, stream: tuple[object, ...], traceback: _Open) -> dict[str, str]:
-        facts = {"where": traceback.place} if traceback.place else {}
+        told = {
+            "frame": traceback.place,
+            "call": traceback.call,
+            "caller": traceback.caller if traceback.caller != traceback.place else "",
+        }
+        facts = {name: value for name, value in told.items() if value}
         if stream in self._chained:
+            self._chained.discard(stream)
             facts["chained"] = "1"
         return facts
 
@@ -90,14 +107,8 @@ class Tracebacks:
         """Remember `During handling of …`: the next traceback of this writer is a follow-up."""
         for text in segments(data):
             prefix = self._parser.parse(text)
-            if text[prefix.body :].startswith(_CHAINED):
+            if text[prefix.body :].startswith(CHAINED):
                 if len(self._chained) < MAX_OPEN:
                     self._chained.add(prefix.stream)
                 return True
         return False
-
-    def unchain(self, data: bytes) -> None:
-        """Forget the chain of this writer: a new, separate traceback has begun."""
-
-
-CHAIN_LITERALS = _CHAINED

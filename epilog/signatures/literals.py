@@ -77,7 +77,8 @@ def _after_quantifier(branch: str, at: int) -> tuple[int, bool]:
     """Where the text goes on after a quantifier at `at`, and whether there was one."""
     if at >= len(branch) or branch[at] not in _QUANTIFIERS:
         return at, False
-    at = branch.find("}", at) + 1 if branch[at] == "{" else at + 1
+    closed = branch.find("}", at) if branch[at] == "{" else at
+    at = max(closed, at) + 1
     while at < len(branch) and branch[at] in "?+":
         at += 1
     return at, True

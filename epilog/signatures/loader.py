@@ -111,17 +111,18 @@ def _parse(path: str) -> dict[str, Any]:
     return data
 
 
-def _classes(path: str, names: object) -> set[str]:
-    if not isinstance(names, list):
-        raise SignatureError(f"{path}: classes: expected a list of texts, found {names!r}")
-    for name in names:
-        category, _, rest = str(name).partition("/")
+def _classes(path: str, given: object) -> set[str]:
+    if not isinstance(given, list):
+        raise SignatureError(f"{path}: classes: expected a list of texts, found {given!r}")
+    names = {str(name) for name in given}
+    for name in sorted(names):
+        category, _, rest = name.partition("/")
         if category not in CATEGORIES or not _ID.fullmatch(rest):
             raise SignatureError(
                 f"{path}: classes: expected category/name with a category of {CATEGORIES}, "
                 f"found {name!r}"
             )
-    return set(names)
+    return names
 
 
 def _check_kinds(entry: _Entry, required: tuple[str, ...], optional: frozenset[str]) -> None:
@@ -134,10 +135,9 @@ def _check_kinds(entry: _Entry, required: tuple[str, ...], optional: frozenset[s
         kind, words = _KINDS[key]
         if type(value) is not kind:
             raise entry.error(f"{key} = {words}", value)
-        if kind in (list, dict):
-            inner = value.values() if isinstance(value, dict) else value
-            if not all(isinstance(item, str) for item in inner):
-                raise entry.error(f"{key} = {words}", value)
+        inner = list(value.values()) if isinstance(value, dict) else value
+        if isinstance(inner, list) and not all(isinstance(item, str) for item in inner):
+            raise entry.error(f"{key} = {words}", value)
     if not _ID.fullmatch(entry.table["id"]):
         raise entry.error("id = lower-case words joined by -", entry.table["id"])
 

@@ -50,12 +50,15 @@ MAX_SNAPSHOT = 1024 * MAX_TEXT
     flag_value="prometheus",
     help="Metrics for node_exporter's textfile collector.",
 )
+@click.option("--facts", is_flag=True, help="With --json: add what a fleet is compared by.")
+@click.option("--snapshot", "whole", is_flag=True, help="With --json: add the whole snapshot.")
 @click.option("--save", metavar="FILE", help="Write the snapshot, to be judged again anywhere.")
 @click.option("--replay", "replayed", metavar="FILE", help="Judge a saved snapshot.")
 @click.option("-v", "--verbose", is_flag=True, help="List passed checks too.")
 def command(
     stage: str, profile: str | None, config: str, root: str | None, only: str, skip: str,
-    form: str | None, save: str | None, replayed: str | None, verbose: bool,
+    form: str | None, facts: bool, whole: bool, save: str | None, replayed: str | None,
+    verbose: bool,
 ) -> int:  # fmt: skip
     """Look at this node and say whether a job may start here.
 
@@ -80,7 +83,10 @@ def command(
     result = replay(snapshot, request) if snapshot else run(request)
     if save:
         _save(save, result.snapshot)
-    click.echo(_render(result, form, verbose))
+    if form == "json" and (facts or whole):
+        click.echo(_extended(result, facts=facts, whole=whole))
+    else:
+        click.echo(_render(result, form, verbose))
     return result.report.verdict.exit_code
 
 
@@ -130,6 +136,23 @@ def _render(result: Result, form: str | None, verbose: bool) -> str:
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
         return to_text(report, colour=colour, verbose=verbose)
     return _writer(form)(report)
+
+
+def _extended(result: Result, *, facts: bool, whole: bool) -> bytes:
+    """The report's JSON with more fields, for the sweep."""
+    import msgspec
+
+    from healthcheck import __version__
+    from healthcheck.report.json import to_data
+
+    data = {**to_data(result.report), "version": __version__}
+    if facts:
+        from healthcheck.report.facts import facts_of
+
+        data["facts"] = facts_of(result.snapshot)
+    if whole:
+        data["snapshot"] = result.snapshot
+    return msgspec.json.encode(data)
 
 
 def _writer(form: str) -> Callable[[Report], str]:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from healthcheck.model.allreduce import AllreduceResult
 from healthcheck.model.fabric import Hca, PciDevice
 from healthcheck.model.gpu import Driver, Gpu, P2pPair
 from healthcheck.model.job import Job
@@ -129,6 +130,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     clock: Clock | None = None
     modules: tuple[str, ...] | None = None
     processes: Processes | None = None
+    allreduce: AllreduceResult | None = None
 
     problems: dict[str, Problem] = {}
 

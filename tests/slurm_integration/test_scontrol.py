@@ -43,7 +43,7 @@ def test_missing_or_unusable(path):
 
 def test_not_found_anywhere_says_what_to_set(monkeypatch):
     monkeypatch.setattr("slurm_integration.scontrol.FOLDERS", ("/nowhere",))
-    assert "set slurm.scontrol" in Scontrol().show_nodes().trouble()
+    assert "set scontrol in [drain]" in Scontrol().show_nodes().trouble()
 
 
 def test_hanging_is_killed_with_its_children(tmp_path):
@@ -105,3 +105,14 @@ def test_no_file_descriptor_is_leaked(tmp_path):
     for _ in range(5):
         Scontrol(path, 5).show_nodes()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_jobs_are_shown_updated_and_requeued_by_number(tmp_path):
+    slurm = Scontrol(program(tmp_path, 'echo "$@"'), 5)
+    assert slurm.show_job(17).stdout == "-o show job 17\n"
+    text = "a b; $(x)"
+    assert slurm.update_job(17, {"AdminComment": text}).stdout == (
+        f"update JobId=17 AdminComment={text}\n"
+    )
+    assert slurm.requeue(17).stdout == "requeue 17\n"
+    assert (slurm.reads, slurm.updates) == (1, 2)

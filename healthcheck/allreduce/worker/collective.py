@@ -26,13 +26,17 @@ class Collective:
         self.rank = rank
         self.ranks = ranks
         self.device = device
+        self.spent = 0.0
+        """Seconds inside the last collective."""
         self._exchanges = 0
 
     def all_reduce(self, tensor: torch.Tensor, op: str, label: str = "") -> None:
         """Reduce in place and wait until it is done."""
         self.enter(tensor, op, label)
+        began = time.perf_counter()
         dist.all_reduce(tensor, OPS[op])
         self.synchronise()
+        self.spent = time.perf_counter() - began
         self.slot.leave()
 
     def enter(self, tensor: torch.Tensor, op: str, label: str) -> None:
@@ -59,7 +63,7 @@ class Collective:
         return [self.store.get(key).decode() for key in keys]
 
 
-def absent(store: Any, keys: list[str], wait_s: float) -> list[int]:
+def absent(store: Any, keys: list[str], wait_s: float, longest_s: float = 0.05) -> list[int]:
     """The numbers of the keys that nobody has set within `wait_s` seconds."""
     until = time.monotonic() + wait_s
     missing = list(range(len(keys)))
@@ -71,5 +75,5 @@ def absent(store: Any, keys: list[str], wait_s: float) -> list[int]:
         if time.monotonic() >= until:
             return missing
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.1)
+        pause = min(pause * 1.5, longest_s)
     return missing

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch  # noqa: TID251 - this is the child that may
 
+from . import words
 from .collective import Collective
 from .integrity import Send, digest
-from .words import mix
 
 TYPES = ("float32", "bfloat16", "float16")
 
@@ -25,9 +25,9 @@ def multiply(ranks: Collective, size: int, rounds: int, seed: int, send: Send) -
     for number, name in enumerate(TYPES[: 1 if ranks.device.type == "cpu" else None]):
         ranks.slot.in_phase("compute " + name)
         kind = getattr(torch, name)
-        a, b = _factors(size, mix(seed + number), ranks.device, exact=True)
+        a, b = _factors(size, seed + 2 * number, ranks.device, exact=True)
         wrong = _exact(a, b, kind)
-        a, b = (m.to(kind) for m in _factors(size, mix(seed - number), ranks.device, exact=False))
+        a, b = (m.to(kind) for m in _factors(size, ~seed + 2 * number, ranks.device, exact=False))
         seconds, last = _timed(ranks, a, b, rounds)
         send("matmul", dtype=name, size=size, seconds=seconds, digest=digest(last), **wrong)
 
@@ -38,13 +38,9 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _factors(size: int, seed: int, device: Any, *, exact: bool) -> tuple[Any, Any]:
-    # Made on the CPU, whose generator gives the same numbers everywhere.
-    source = torch.Generator(device="cpu").manual_seed(seed >> 1)
-    if exact:
-        pair = [torch.randint(-3, 4, (size, size), generator=source) for _ in range(2)]
-    else:
-        pair = [torch.randn((size, size), generator=source) for _ in range(2)]
-    return pair[0].to(device), pair[1].to(device)
+    make = words.small if exact else words.uniform
+    a, b = (make(words.mix(seed + n), size * size, device).view(size, size) for n in range(2))
+    return a, b
 
 
 def _exact(a: torch.Tensor, b: torch.Tensor, kind: Any) -> dict[str, Any]:

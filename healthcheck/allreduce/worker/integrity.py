@@ -12,11 +12,11 @@ from . import words
 from .collective import Collective
 from .words import Case
 
-CHUNK = {"cpu": 1 << 17, "cuda": 1 << 26}
+CHUNK = {"cpu": 1 << 18, "cuda": 1 << 26}
 """Elements at a time: on a CPU what its caches hold."""
 POISON = 0x5A5A5A5A
-MAX_ISOLATED = 64
-"""Ranks tried one by one when a result is wrong."""
+MAX_ROUNDS = 64
+"""Ranks tried one by one as the sender of wrong data."""
 
 Send = Callable[..., None]
 
@@ -25,7 +25,7 @@ def buffer(case: Case, device: Any) -> torch.Tensor:
     """A tensor full of poison, so that what nobody wrote is seen as wrong."""
     bits = words.BITS[case.dtype]
     poison = words.signed(POISON) if bits is torch.int32 else POISON & 0x7FFF
-    return torch.full((case.count,), poison, dtype=bits, device=device).view(
+    return torch.full((case.elements,), poison, dtype=bits, device=device).view(
         words.DTYPES[case.dtype]
     )
 
@@ -56,9 +56,14 @@ def examine(case: Case, tensor: torch.Tensor, right: Callable[..., torch.Tensor]
             width = 32 if bits is torch.int32 else 16
             a, b = (int(v[index]) & ((1 << width) - 1) for v in (got, want))
             first = {"index": start + index, "got": a, "want": b, "xor": a ^ b}
-    if tensor.numel() != case.count:
-        wrong += abs(case.count - tensor.numel())
-        first = first or {"index": min(tensor.numel(), case.count), "got": 0, "want": 0, "xor": 0}
+    if tensor.numel() != case.elements:
+        wrong += abs(case.elements - tensor.numel())
+        first = first or {
+            "index": min(tensor.numel(), case.elements),
+            "got": 0,
+            "want": 0,
+            "xor": 0,
+        }
     return {"wrong": wrong, "infinite": infinite, **first} if wrong else {}
 
 
@@ -71,16 +76,16 @@ def run_case(ranks: Collective, case: Case, send: Send) -> bool:
     ranks.all_reduce(tensor, case.op)
     got = examine(case, tensor, lambda *at: words.expected(case, *at))
     if got:
-        where = "result" if case.only is None else "isolated"
+        where = "result" if case.inverted is None else "inverted"
         send("wrong", case=case.name, op=case.op, dtype=case.dtype, where=where,
-             only=case.only, **got)  # fmt: skip
+             inverted=case.inverted, **got)  # fmt: skip
     send("case", case=case.name, op=case.op, dtype=case.dtype, bytes=_bytes(case),
-         isolated=case.only is not None)  # fmt: skip
+         extra=case.inverted is not None)  # fmt: skip
     return not (sent or got)
 
 
 def run_all(ranks: Collective, cases: list[Case], send: Send, wait_s: float) -> None:
-    """All cases; where any rank saw a wrong bit, every rank's contribution alone after that."""
+    """All cases; where any rank saw a wrong bit, rounds that find its sender after that."""
     bad: list[int] = []
     for number, case in enumerate(cases):
         ranks.slot.in_phase("integrity " + case.name)
@@ -96,15 +101,19 @@ def run_all(ranks: Collective, cases: list[Case], send: Send, wait_s: float) -> 
         return
     worst = sorted({number for one in everyone for number in one["bad"]})
     if worst:
-        isolate(ranks, cases[worst[0]], send)
+        find_sender(ranks, cases[worst[0]].elements, cases[worst[0]].seed, send)
 
 
-def isolate(ranks: Collective, case: Case, send: Send) -> None:
-    """Repeat a failed case with one contributor at a time: whose data arrives wrong?"""
-    for rank in range(min(ranks.ranks, MAX_ISOLATED)):
-        alone = case._replace(only=rank, op="sum", seed=words.mix(case.seed + rank))
-        ranks.slot.in_phase("isolation " + alone.name)
-        run_case(ranks, alone, send)
+def find_sender(ranks: Collective, count: int, seed: int, send: Send) -> None:
+    """The same words again and again, each time with another rank's bits inverted.
+
+    An error that a rank's data take on the way changes the sum by what it does to those bits. It
+    is the same in every round but the one in which that rank sends the inverse.
+    """
+    for rank in range(-1, min(ranks.ranks, MAX_ROUNDS)):
+        case = Case("sum", "int32", count, words.mix(seed), ranks.ranks, rank)
+        ranks.slot.in_phase("finding the sender: " + case.name)
+        run_case(ranks, case, send)
 
 
 def repeatable(ranks: Collective, count: int, seed: int, send: Send) -> None:
@@ -112,8 +121,7 @@ def repeatable(ranks: Collective, count: int, seed: int, send: Send) -> None:
     ranks.slot.in_phase("determinism")
     digests = []
     for _ in range(2):
-        source = torch.Generator(device="cpu").manual_seed(words.mix(seed + ranks.rank) >> 1)
-        tensor = torch.randn(count, generator=source).to(ranks.device)
+        tensor = words.uniform(words.mix(seed + ranks.rank), count, ranks.device)
         ranks.all_reduce(tensor, "sum")
         digests.append(digest(tensor))
     send("digest", what="random sum", digests=digests)
@@ -132,11 +140,11 @@ def digest(tensor: torch.Tensor) -> str:
 
 
 def _bytes(case: Case) -> int:
-    return case.count * (4 if words.BITS[case.dtype] is torch.int32 else 2)
+    return case.elements * (4 if words.BITS[case.dtype] is torch.int32 else 2)
 
 
 def _parts(case: Case, tensor: torch.Tensor) -> list[tuple[int, torch.Tensor]]:
-    return _slices(tensor.reshape(-1)[: case.count])
+    return _slices(tensor.reshape(-1)[: case.elements])
 
 
 def _slices(flat: torch.Tensor) -> list[tuple[int, torch.Tensor]]:

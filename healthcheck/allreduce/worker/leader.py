@@ -39,6 +39,7 @@ def lead(message_fd: int, slots_fd: int) -> None:
     plan = json.loads(sys.stdin.buffer.readline(MAX_PLAN) or b"null")
     if plan is None:
         return  # the supervisor found out that there is nothing to test
+    os.environ.update(plan["env"])  # before anything looks at a device or a network
     if not torch.distributed.is_available():
         pipe.send("error", kind="start", cause="no-torch", reason="torch without distributed")
         return

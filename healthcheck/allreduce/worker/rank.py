@@ -36,7 +36,7 @@ class Rank:
         self.slot = slot
         self._pipe = pipe
 
-    def send(self, kind: str, **fields: Any) -> None:
+    def send(self, kind: str, /, **fields: Any) -> None:
         """A message that carries this rank's number."""
         self._pipe.send(kind, rank=self.number, **fields)
 
@@ -77,7 +77,7 @@ class Rank:
         self.slot.in_phase("done")
         # Whoever leaves first resets connections that others may still be reading from.
         store.set(f"left/{self.number}", "1")
-        absent(store, [f"left/{r}" for r in range(self.plan["ranks"])], LEAVE_S)
+        absent(store, [f"left/{r}" for r in range(self.plan["ranks"])], LEAVE_S, 0.01)
 
     def _device(self) -> Any:
         if self.plan["backend"] != "nccl":

@@ -13,13 +13,33 @@ import os
 import struct
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 LINE = 4096
 SLOT = 256
 PULSE_S = 0.1
-_STATE = struct.Struct("<dQQ80s80s")
+_STATE = struct.Struct("<dQQQ80s80s")
 _PULSE = struct.Struct("<d")
+
+
+class State(NamedTuple):
+    """What a slot says."""
+
+    at: float
+    """Monotonic time of the last sign of life; 0 where the rank never came up."""
+    entered: int
+    left: int
+    phases: int
+    """How many parts of the test it has begun; `phase` is the last."""
+    phase: str
+    call: str
+
+
+def read_slot(memory: mmap.mmap, index: int) -> State:
+    """The state of one rank, whether or not it still lives."""
+    at, entered, left, phases, *words = _STATE.unpack_from(memory, index * SLOT)
+    phase, call = (word.rstrip(b"\0").decode("utf-8", "replace") for word in words)
+    return State(at, entered, left, phases, phase, call)
 
 
 class Pipe:
@@ -28,7 +48,7 @@ class Pipe:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def send(self, kind: str, **fields: Any) -> None:
+    def send(self, kind: str, /, **fields: Any) -> None:
         """Send one message. A text that is too long is cut; nobody there means: leave."""
         line = _line(kind, fields)
         if len(line) > LINE:
@@ -55,6 +75,7 @@ class Slot:
         self._at = index * SLOT
         self.entered = 0
         self.left = 0
+        self.phases = 0
         self.phase = ""
         self.call = ""
         self._write()
@@ -77,11 +98,12 @@ class Slot:
     def in_phase(self, phase: str) -> None:
         """Another part of the test begins."""
         self.phase = phase
+        self.phases += 1
         self._write()
 
     def _write(self) -> None:
         _STATE.pack_into(
-            self._memory, self._at, time.monotonic(), self.entered, self.left,
+            self._memory, self._at, time.monotonic(), self.entered, self.left, self.phases,
             self.phase.encode()[:80], self.call.encode()[:80],
         )  # fmt: skip
 

@@ -40,17 +40,17 @@ class Case(NamedTuple):
 
     op: str
     dtype: str
-    count: int
+    elements: int
     seed: int
     ranks: int
-    only: int | None = None
-    """Where set, this rank alone contributes and all others send zeros (isolation)."""
+    inverted: int | None = None
+    """To find a sender: this rank sends its words with every bit inverted; nobody where -1."""
 
     @property
     def name(self) -> str:
         """`sum float32 262144`."""
-        alone = "" if self.only is None else f" of rank {self.only} alone"
-        return f"{self.op} {self.dtype} {self.count}{alone}"
+        told = "" if self.inverted is None else f" inverted by rank {self.inverted}"
+        return f"{self.op} {self.dtype} {self.elements}{told}"
 
 
 def inexact(op: str, dtype: str, ranks: int) -> str | None:
@@ -67,19 +67,20 @@ def inexact(op: str, dtype: str, ranks: int) -> str | None:
 def contribution(case: Case, rank: int, start: int, count: int, device: Any) -> torch.Tensor:
     """Elements [start, start + count) of what `rank` sends."""
     first, second = _hashes(case.seed, start, count, device)
-    if case.only not in (None, rank):
-        return torch.zeros(count, dtype=DTYPES[case.dtype], device=device)
     number = _mixed(case, rank, first, second)
+    if case.inverted == rank:
+        return number.bitwise_not_()
     return number if case.dtype == "int32" else _scaled(case, number, second)
 
 
 def expected(case: Case, start: int, count: int, device: Any) -> torch.Tensor:
     """Elements [start, start + count) of the right result."""
-    if case.only is not None:
-        return contribution(case, case.only, start, count, device)
     first, second = _hashes(case.seed, start, count, device)
     if case.dtype == "int32" and case.op == "sum":
         each = [_multipliers(case, rank) for rank in range(case.ranks)]
+        if case.inverted is not None and case.inverted >= 0:
+            a, b, c = each[case.inverted]
+            each[case.inverted] = -a, -b, ~c  # the bits of x inverted are -x - 1
         a, b, c = (sum(one[i] for one in each) for i in range(3))
         return _combine(first, second, a, b, c)
     total = _mixed(case, 0, first, second)
@@ -90,6 +91,17 @@ def expected(case: Case, start: int, count: int, device: Any) -> torch.Tensor:
         return total
     shift = case.ranks.bit_length() - 1 if case.op == "avg" else 0
     return _scaled(case, total, second, shift)
+
+
+def uniform(seed: int, count: int, device: Any) -> torch.Tensor:
+    """float32 in [-1, 1), the same on every device."""
+    return (_hashes(seed, 0, count, device)[0] >> 8).to(torch.float32).mul_(2.0**-23)
+
+
+def small(seed: int, count: int, device: Any) -> torch.Tensor:
+    """float32 integers from -3 to 3, the same on every device."""
+    words = (_hashes(seed, 0, count, device)[0] >> 8) & 0xFFFF
+    return words.remainder_(7).sub_(3).to(torch.float32)
 
 
 def mix(value: int) -> int:
@@ -113,20 +125,28 @@ def _multipliers(case: Case, rank: int) -> tuple[int, int, int]:
     return word | 1, (again & ~1) | odd_second, (again >> 32) ^ (word >> 32)
 
 
+_kept: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+KEPT_CHUNKS = 32
+"""A CPU needs the same words three times a case and is slow to make them; a GPU is not."""
+
+
 def _hashes(seed: int, start: int, count: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two well-mixed words a position; the constants are murmur3's finaliser."""
-    position = torch.arange(count, dtype=torch.int32, device=device)
-    return (
-        _hash(position.clone().add_(signed(start)), mix(seed)),
-        _hash(position.add_(signed(start)), mix(seed ^ 0x5DEECE66D)),
-    )
-
-
-def _hash(words: torch.Tensor, salt: int) -> torch.Tensor:
-    words.mul_(signed(0x9E3779B1)).add_(signed(salt))
-    words.bitwise_xor_(words >> 16).mul_(signed(0x85EBCA6B))
-    words.bitwise_xor_(words >> 13).mul_(signed(0xC2B2AE35))
-    return words.bitwise_xor_(words >> 16)
+    """Two well-mixed words a position, by multiply and xor-shift. Not to be written to."""
+    key = (seed, start, count)
+    if key in _kept:
+        return _kept[key]
+    first = torch.arange(count, dtype=torch.int32, device=device).add_(signed(start))
+    first.mul_(signed(0x9E3779B1)).add_(signed(mix(seed)))
+    first.bitwise_xor_(first >> 16).mul_(signed(0x85EBCA6B))
+    first.bitwise_xor_(first >> 13).mul_(signed(0xC2B2AE35))
+    first.bitwise_xor_(first >> 16)
+    second = first.mul(signed(0x27D4EB2F))
+    second.bitwise_xor_(second >> 15)
+    if first.device.type == "cpu":
+        if len(_kept) >= KEPT_CHUNKS or next(iter(_kept), key)[0] != seed:
+            _kept.clear()
+        _kept[key] = first, second
+    return first, second
 
 
 def _combine(first: torch.Tensor, second: torch.Tensor, a: int, b: int, c: int) -> torch.Tensor:

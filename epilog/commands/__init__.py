@@ -1,0 +1,1 @@
+"""Commands of the epilog, loaded by name when somebody asks for one."""

@@ -1,0 +1,102 @@
+"""The file that suspicions are kept in: bounded, written whole or not at all.
+
+Epilogs of several jobs may meet here, so that reading, adding and writing hold a lock.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from epilog.decide.suspicions import Suspicion
+
+FILE = "suspicions.json"
+MOST = 512
+MOST_BYTES = 1 << 20
+VERSION = 1
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    version: int
+    suspicions: tuple[Suspicion, ...]
+
+
+def load(folder: str) -> tuple[tuple[Suspicion, ...], str | None]:
+    """The suspicions and a note for the reader, None where all is well.
+
+    A file that is not ours is renamed to `….set-aside`: it confirms nothing and stops nothing.
+    """
+    path = f"{folder}/{FILE}"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return (), None
+    except OSError as error:
+        return (), f"{path}: {error.strerror}; judged without earlier suspicions"
+    try:
+        if len(data) > MOST_BYTES:
+            raise msgspec.ValidationError(f"larger than {MOST_BYTES} bytes")
+        kept = msgspec.json.decode(data, type=_Kept)
+        if kept.version != VERSION:
+            raise msgspec.ValidationError(f"version {kept.version}, not {VERSION}")
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return (), _set_aside(path, str(error))
+    return kept.suspicions[-MOST:], None
+
+
+def update(
+    folder: str, change: Callable[[Sequence[Suspicion]], tuple[Suspicion, ...]]
+) -> tuple[tuple[Suspicion, ...], str | None]:
+    """Read, change and write under a lock; what is kept now, and a note where that failed."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with _locked(folder):
+            remembered, note = load(folder)
+            kept = change(remembered)[-MOST:]
+            _write(folder, kept)
+            return kept, note
+    except OSError as error:
+        return (), f"{folder}/{FILE}: {error.strerror}; the suspicion is lost"
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    fd = os.open(f"{folder}/{FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _write(folder: str, kept: tuple[Suspicion, ...]) -> None:
+    path = f"{folder}/{FILE}"
+    draft = f"{path}.{os.getpid()}"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(_Kept(VERSION, kept)))
+        os.replace(draft, path)
+    except OSError:
+        _remove(draft)
+        raise
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _set_aside(path: str, why: str) -> str:
+    aside = f"{path}.set-aside"
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        return f"{path} is not a list of suspicions ({why}) and stays: {error.strerror}"
+    return f"{path} is not a list of suspicions ({why}); set aside as {aside}, begun anew"

@@ -1,0 +1,157 @@
+"""What is known of the job besides its logs: the hook's environment and `scontrol show job`."""
+
+import re
+import time
+from calendar import timegm
+
+import msgspec
+
+from epilog.model import JobFacts
+from healthcheck.model import Job
+
+MAX_NODES = 65_536
+_STATES = {
+    "TIMEOUT": "scheduler/time-limit",
+    "DEADLINE": "scheduler/time-limit",
+    "CANCELLED": "scheduler/cancelled",
+    "PREEMPTED": "scheduler/preempted",
+    "NODE_FAIL": "scheduler/node-failure",
+}
+_COMMA = re.compile(r",(?![^\[]*\])")
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\Z")
+_LIMIT = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)\Z")
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What `scontrol -o show job` adds. None: not told. Times in unix seconds."""
+
+    name: str | None = None
+    array_job: str | None = None
+    array_task: str | None = None
+    state: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    work_dir: str | None = None
+    started_at: float | None = None
+    limit_s: float | None = None
+    tasks: int | None = None
+    tasks_per_node: int | None = None
+
+    @property
+    def scheduler_class(self) -> str | None:
+        """The class of an end that the scheduler itself made."""
+        return _STATES.get(self.state or "")
+
+
+def failed(job: Job) -> bool:
+    """Whether the job or one of its steps ended badly, as far as the environment tells."""
+    return bool(job.exit_code or job.exit_signal or job.derived_exit_code)
+
+
+def first_node(nodelist: str) -> str:
+    """The first host of a folded list: `gpu[01-04,09],login1` → gpu01. Pure text, no library."""
+    first = _COMMA.split(nodelist, maxsplit=1)[0]
+    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", first)
+
+
+def all_nodes(nodelist: str | None) -> tuple[str, ...]:
+    """The hosts of a folded list in Slurm's own order; as far as it can be understood."""
+    if not nodelist:
+        return ()
+    if "[" not in nodelist:
+        return tuple(nodelist.split(",")[:MAX_NODES])
+    if any(int(high) - int(low) > MAX_NODES for low, high in _RANGE.findall(nodelist)):
+        return ()  # ClusterShell would write them all down first
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+
+    found: list[str] = []
+    for part in _COMMA.split(nodelist):
+        try:
+            some = NodeSet(part, resolver=RESOLVER_NOGROUP)
+        except NodeSetException:
+            return ()
+        if len(found) + len(some) > MAX_NODES:
+            return tuple(found)
+        found += some
+    return tuple(dict.fromkeys(found))
+
+
+def parse_show_job(text: str) -> Shown:
+    """One job of `scontrol -o show job`. The name is free text and ends at UserId."""
+    line = text.partition("\n")[0]
+    name = _between(line, " JobName=", " UserId=")
+    rest = line.partition(" UserId=")[2] if name is not None else line
+    per_node = (_field(rest, "NtasksPerN:B:S:C") or "").partition(":")[0]
+    tasks = _field(rest, "NumTasks") or ""
+    head = line.partition(" JobName=")[0] + " "
+    return Shown(
+        name=name,
+        array_job=_field(head, "ArrayJobId"),
+        array_task=_field(head, "ArrayTaskId"),
+        state=_field(rest, "JobState"),
+        stdout=_path(rest, "StdOut"),
+        stderr=_path(rest, "StdErr"),
+        work_dir=_path(rest, "WorkDir"),
+        started_at=_when(_field(rest, "StartTime")),
+        limit_s=_duration(_field(rest, "TimeLimit")),
+        tasks=int(tasks) if tasks.isdecimal() else None,
+        tasks_per_node=int(per_node) if per_node.isdecimal() and int(per_node) else None,
+    )
+
+
+def build_facts(job: Job, shown: Shown) -> JobFacts:
+    """Everything together, as attribution wants it."""
+    nodes = all_nodes(job.nodelist)
+    per_node = shown.tasks_per_node
+    if per_node is None and shown.tasks and nodes and shown.tasks % len(nodes) == 0:
+        per_node = shown.tasks // len(nodes)
+    limit = None
+    if shown.started_at is not None and shown.limit_s is not None:
+        limit = shown.started_at + shown.limit_s
+    return JobFacts(
+        job_id=job.job_id,
+        uid=job.uid,
+        user=job.user,
+        exit_code=job.exit_code,
+        exit_signal=job.exit_signal,
+        derived_exit_code=job.derived_exit_code,
+        nodes=nodes,
+        tasks_per_node=(per_node,) * len(nodes) if per_node else (),
+        started_at=shown.started_at,
+        ended_at=time.time(),
+        time_limit_at=limit,
+        restart_count=job.restart_count,
+    )
+
+
+def _between(line: str, start: str, end: str) -> str | None:
+    _, found, rest = line.partition(start)
+    return rest.partition(end)[0] if found else None
+
+
+def _field(line: str, key: str) -> str | None:
+    value = _between(line, f" {key}=", " ")
+    return None if value in (None, "", "(null)", "N/A", "Unknown") else value
+
+
+def _path(line: str, key: str) -> str | None:
+    """A path may hold blanks: it ends before the next ` Key=`."""
+    value = _between(line, f" {key}=", "\n")
+    if value is None:
+        return None
+    return re.split(r" (?=[A-Z][A-Za-z:/]*=)", value, maxsplit=1)[0].strip() or None
+
+
+def _when(text: str | None) -> float | None:
+    """scontrol was asked for UTC."""
+    found = _TIME.match(text or "")
+    return float(timegm((*(int(n) for n in found.groups()), 0, 0, 0))) if found else None
+
+
+def _duration(text: str | None) -> float | None:
+    found = _LIMIT.match(text or "")
+    if not found:
+        return None
+    days, hours, minutes, seconds = (int(n or 0) for n in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

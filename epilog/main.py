@@ -1,0 +1,62 @@
+"""`flightcheck-epilog`: the entry point that slurmd's Epilog calls.
+
+A non-zero exit of an Epilog drains the node ("Epilog error"), so whatever breaks in here, import
+errors included, is told and exits 0 (law 2).
+"""
+
+import os
+import sys
+import time
+
+
+def main() -> None:
+    """Look at the node after the job in the environment, read why it failed, act, exit."""
+    started = time.monotonic()
+    try:
+        code = _land(started)
+    except SystemExit:
+        raise
+    except BaseException:  # noqa: BLE001 - a bug of ours must not drain the node
+        code = 0
+        _tell_bug()
+    _leave(code)
+
+
+def _land(started: float) -> int:
+    from healthcheck.host import host_at
+    from healthcheck.reading import Plan, launch
+
+    host = host_at(os.environ.get("FLIGHTCHECK_ROOT"))
+    # NVML's binding takes as long to import as everything else together: start it first.
+    early = [launch("nvml", host, Plan(stage="epilog"))]
+    from epilog.stage import run_epilog
+
+    return run_epilog(host, os.environ, early, started)
+
+
+def _tell_bug() -> None:
+    try:
+        import traceback
+
+        traceback.print_exc()
+        print(
+            "flightcheck: unknown: the epilog itself broke (see above); nothing was drained. "
+            "Run `flightcheck check --stage epilog` by hand on this node.",
+            file=sys.stderr,
+        )
+    except BaseException:  # noqa: BLE001 - not even standard error is there
+        pass
+
+
+def _leave(code: int) -> None:
+    """Exit without the interpreter's own clean-up, which a hung child could hold."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        pass
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""One epilog: look at this node, and on the first node of a failed job say why it failed.
+
+A job that ended well pays for the look alone: the rest is imported only for a failed one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.host import Host, recorded
+from healthcheck.model import Job
+from healthcheck.reading import Reading
+from healthcheck.runner import Request, Result, run, state_folder
+from slurm_integration.hook import leave_file, say, tell
+from slurm_integration.job_env import read_job
+from slurm_integration.policy import Decision, Do, decide
+
+if TYPE_CHECKING:
+    from epilog.investigation import Investigation
+
+LAST_REPORT = "epilog.json"
+"""In the state folder: the report of the last epilog."""
+DRAIN_S = 7.8
+"""Seconds a drain may take, as in the prolog."""
+
+
+def run_epilog(
+    host: Host, environment: Mapping[str, str], early: Iterable[Reading], started: float
+) -> int:
+    """Look at the node after the job in `environment`; returns the exit code for slurmd."""
+    config, notes, refused = load_config(environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH))
+    job = read_job(environment)
+    investigation = _begin(config, job, state_folder(host, config), started)
+    request = Request(
+        host=host,
+        stage="epilog",
+        config=config,
+        notes=(*notes, *(job.odd if job else ())),
+        job=job,
+        refused=refused,
+    )
+    result = run(request, early, started)
+    decision = decide(result.report, config)
+    tell(result.report, decision, job)
+    code, drained = _act(result, decision, config, job, started + DRAIN_S)
+    if job is not None and _raw(config).get("kill_leftovers"):
+        _end_leftovers(result, job, config, local=not recorded(host))
+    _keep(state_folder(host, config), result)
+    if investigation is not None:
+        code = max(code, investigation.finish(result, drained))
+    return code
+
+
+def _raw(config: Config) -> dict[str, Any]:
+    """The `[epilog]` table as it stands in the configuration."""
+    table = getattr(config, "epilog", None)
+    return table if isinstance(table, dict) else {}
+
+
+def _begin(config: Config, job: Job | None, folder: str, started: float) -> "Investigation | None":
+    """Start reading a failed job's files, while the probes look at the node."""
+    if job is None or not (job.exit_code or job.exit_signal or job.derived_exit_code):
+        return None
+    from epilog.investigation import begin
+
+    return begin(config, _raw(config), job, folder, started)
+
+
+def _act(
+    result: Result, decision: Decision, config: Config, job: Job | None, deadline: float
+) -> tuple[int, bool]:
+    """Drain on local evidence. The exit code, and whether the node is out of service by us.
+
+    A job that has ended cannot be sent elsewhere: what asks for that is told only.
+    """
+    if decision.do is not Do.DRAIN:
+        return 0, False
+    from slurm_integration.act import drain
+    from slurm_integration.drain import Drained
+
+    done = drain(result.report, decision, config, job, deadline)
+    ours = (Drained.DRAINED, Drained.ALREADY_OURS, Drained.LEFT_TO_SLURM)
+    # Only where our own update failed does Slurm have to drain for a non-zero exit.
+    left_to_slurm = done.outcome in (Drained.LEFT_TO_SLURM, Drained.FAILED_CLOSED)
+    return int(left_to_slurm), done.outcome in ours
+
+
+def _end_leftovers(result: Result, job: Job, config: Config, *, local: bool) -> None:
+    """End what the job left behind; a simulated node's processes are this machine's own."""
+    from epilog.leftovers import end, in_cgroup, on_gpus
+
+    if job.uid is None or not local:
+        return
+    pids = sorted({*on_gpus(result.snapshot, job.uid), *in_cgroup(job.job_id)})
+    if config.dry_run:
+        if pids:
+            say(f"dry run, nothing was ended: job {job.job_id} left processes {pids[:16]}")
+        return
+    ended, notes = end(pids, job.uid)
+    if ended:
+        say(f"ended {len(ended)} processes that job {job.job_id} left behind: {ended[:16]}")
+    for note in notes[:16]:
+        say(f"note: {note}")
+
+
+def _keep(folder: str, result: Result) -> None:
+    """Leave the report where people find it."""
+    from healthcheck.report.json import to_json
+
+    leave_file(f"{folder}/{LAST_REPORT}", to_json(result.report).encode() + b"\n")

@@ -1,0 +1,53 @@
+"""What Slurm's hooks have in common: a line for slurmd's log, a file left for people.
+
+On the path of every healthy prolog, so nothing is imported that is not there already.
+"""
+
+import os
+import sys
+
+from healthcheck.model import Ending, Job, Report
+from healthcheck.report.clean import clean
+from slurm_integration.policy import Decision, Do
+
+
+def say(text: str) -> None:
+    """A line on standard output, which slurmd puts into its log."""
+    sys.stdout.write(f"flightcheck: {clean(text)}\n")
+
+
+def tell(report: Report, decision: Decision, job: Job | None) -> None:
+    """One line for slurmd's log, and one more for everything somebody should look at."""
+    flight = f" [job {job.job_id}]" if job else ""
+    say(
+        f"{report.verdict.value} {report.node} {report.profile} "
+        f"{len(report.outcomes)} checks in {report.duration_s:.2f} s{flight}"
+    )
+    for note in report.notes:
+        say(f"note: {note}")
+    for check, finding in report.findings():
+        say(f"{finding.severity.value} {check} {finding.subject}: {finding.message}")
+    for outcome in report.outcomes:
+        if outcome.outcome in (Ending.UNMEASURED, Ending.ERROR, Ending.TIMED_OUT):
+            say(f"{outcome.outcome.value} {outcome.check}: {outcome.reason}")
+    if decision.do is not Do.PASS:
+        say(decision.why)
+
+
+def leave_file(path: str, data: bytes) -> None:
+    """Write a file for root's eyes, whole or not at all. Best effort: a full disk fails no job."""
+    draft = f"{path}.{os.getpid()}"
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+        finally:
+            os.close(fd)
+        os.replace(draft, path)
+    except OSError:
+        try:
+            os.unlink(draft)
+        except OSError:
+            pass

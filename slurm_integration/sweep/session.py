@@ -1,0 +1,259 @@
+"""One `flightcheck sweep` from its options to its exit code."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from healthcheck import __version__
+from healthcheck.config import Config
+from slurm_integration.sweep.compare import compare
+from slurm_integration.sweep.compare.topology import Topology, read_topology
+from slurm_integration.sweep.drains import Drainer, wishes
+from slurm_integration.sweep.engine import Engine, Gathered
+from slurm_integration.sweep.gather import as_text, exit_code, gather, summary
+from slurm_integration.sweep.model import (
+    Action,
+    Comparison,
+    NodeResult,
+    Sweep,
+    SweepError,
+    encode_sweep,
+)
+from slurm_integration.sweep.nodeset import expand, fold
+from slurm_integration.sweep.options import Options
+from slurm_integration.sweep.routes import Routes, make_targets, route, select_nodes
+from slurm_integration.sweep.screen import Lines, Live, Nothing, Screen
+from slurm_integration.sweep.slurm import Known, SweepScontrol, read_known
+from slurm_integration.sweep.transports.base import Errand, Target, Transport
+
+EXIT_INTERRUPTED = 130
+SLURM_S = 30.0
+"""Seconds for one call of scontrol: a controller under load takes its time with 10,000 nodes."""
+_SETTLE_S = 10.0
+"""How long nodes of a failed step may take to become idle again."""
+
+
+class Session:
+    """Reads the options, asks the nodes, tells and writes what came of it."""
+
+    def __init__(
+        self,
+        options: Options,
+        config: Config,
+        notes: Sequence[str],
+        out: TextIO,
+        err: TextIO,
+    ) -> None:
+        options.check()
+        self._options, self._config = options, config
+        self._out, self._err = out, err
+        self._notes = list(notes)
+        self._slurm = SweepScontrol(config.drain.scontrol or "", SLURM_S)
+        self._errand = Errand(
+            options.program, options.only, options.skip, bool(options.save_dir),
+            options.timeout_s, options.fanout,
+        )  # fmt: skip
+
+    def run(self) -> int:
+        """The exit code. Raises SweepError where the sweep can't begin."""
+        self._open_files()
+        started_at, started = time.time(), time.monotonic()
+        known = self._known()
+        targets = make_targets(self._names(known), known, self._options.stage)
+        topology = self._topology(known)
+        gathered, used = self._ask(targets, known)
+        sweep = Sweep(
+            started_at=round(started_at, 3),
+            seconds=round(time.monotonic() - started, 3),
+            stage=self._options.stage,
+            results=gathered.results,
+            interrupted=gathered.interrupted,
+            comparison=compare(gathered.results, topology),
+            actions=tuple(self._drain(gathered)),
+            notes=tuple(dict.fromkeys([*self._notes, *_notes_of(used)])),
+            version=__version__,
+        )
+        self._tell(sweep)
+        self._write(sweep, topology)
+        return EXIT_INTERRUPTED if sweep.interrupted else exit_code(sweep.results)
+
+    def _known(self) -> Known | None:
+        """Slurm's view; None where it can't be had and is not needed."""
+        options = self._options
+        if options.via == "local":
+            return None
+        answer = self._slurm.show_nodes()
+        if answer.ok:
+            return read_known(answer.stdout)
+        if not options.nodelist or options.via == "srun" or options.drain:
+            raise SweepError(f"can't read the nodes: {answer.trouble()}")
+        self._notes.append(f"Slurm's states are not known, all through ssh: {answer.trouble()}")
+        return None
+
+    def _names(self, known: Known | None) -> list[str]:
+        options = self._options
+        if options.nodelist:
+            names = expand(options.nodelist)
+            unknown = [name for name in names if known and name not in known.nodes]
+            if unknown:
+                self._notes.append(f"Slurm knows no node {fold(unknown)}: asked through ssh")
+        elif known is not None:
+            names = select_nodes(known, options.partition, options.state)
+        else:
+            names = [os.uname().nodename.partition(".")[0]]
+        if options.via == "local" and (
+            len(names) != 1 or names[0] not in (os.uname().nodename.partition(".")[0], "localhost")
+        ):
+            here = os.uname().nodename.partition(".")[0]
+            raise SweepError(f"--via local looks at this machine alone: expected -w {here}")
+        return names
+
+    def _topology(self, known: Known | None) -> Topology:
+        if self._options.topology:
+            try:
+                with open(self._options.topology, encoding="utf-8", errors="replace") as file:
+                    return read_topology(file.read(64 << 20))
+            except OSError as error:
+                told = f"--topology {self._options.topology}: {error.strerror}"
+                raise SweepError(told) from error
+        if known is None:
+            return Topology()
+        answer = self._slurm.show_topology()
+        return read_topology(answer.stdout) if answer.ok else Topology()
+
+    def _ask(
+        self, targets: Sequence[Target], known: Known | None
+    ) -> tuple[Gathered, Sequence[Transport]]:
+        via = self._options.via
+        again = self._reroute if via in ("auto", "srun") and known else None
+        with self._screen(len(targets)) as screen:
+            engine = Engine(self._makers(), screen.show, self._keep, again, screen.tick)
+            return engine.run(targets, route(targets, known, via)), engine.used
+
+    def _reroute(self, targets: Sequence[Target], number: int) -> Routes:
+        """What srun could not do: once more with whoever is idle now, then through ssh."""
+        via, known = self._options.via, None
+        until = time.monotonic() + _SETTLE_S
+        while time.monotonic() < until:
+            answer = self._slurm.show_nodes()
+            known = read_known(answer.stdout) if answer.ok else None
+            if known is None or not any(
+                "COMPLETING" in known.nodes[t.node].flags for t in targets if t.node in known.nodes
+            ):
+                break
+            time.sleep(0.5)
+        fresh = make_targets([target.node for target in targets], known, self._options.stage)
+        if via == "auto" and (known is None or number > 1):
+            return Routes({"ssh": tuple(fresh)})
+        if known is None:
+            return Routes(refused=tuple((target, "Slurm does not answer") for target in fresh))
+        return route(fresh, known, via)
+
+    def _makers(self) -> dict[str, Callable[[], Transport]]:
+        """Each transport is only imported and set up where a node needs it."""
+        return {"srun": self._srun, "ssh": self._ssh, "local": self._local}
+
+    def _srun(self) -> Transport:
+        from slurm_integration.sweep.transports.srun import SrunTransport
+
+        beside = (self._config.drain.scontrol or "").rpartition("/")[0]
+        return SrunTransport(self._errand, f"{beside}/srun" if beside else "")
+
+    def _ssh(self) -> Transport:
+        from slurm_integration.sweep.transports.ssh import SshSettings, SshTransport
+
+        options = self._options
+        return SshTransport(
+            self._errand,
+            SshSettings(options.ssh_config, options.user, options.identity, options.accept_new),
+        )
+
+    def _local(self) -> Transport:
+        from slurm_integration.sweep.transports.local import LocalTransport
+
+        return LocalTransport(self._errand)
+
+    def _screen(self, total: int) -> Screen:
+        if self._options.json_file == "-":
+            return Nothing(self._out)
+        if self._out.isatty() and os.environ.get("TERM") != "dumb":
+            from rich.console import Console
+
+            return Live(total, Console(file=self._out))
+        return Lines(self._out)
+
+    def _keep(self, node: str, snapshot: bytes) -> None:
+        """One node's snapshot, in the form of `check --save`."""
+        assert self._options.save_dir is not None
+        try:
+            with open(f"{self._options.save_dir}/{node}.json", "wb") as file:
+                file.write(snapshot)
+        except OSError as error:
+            self._notes.append(f"--save: {node}.json: {error.strerror}")
+
+    def _drain(self, gathered: Gathered) -> list[Action]:
+        """Nothing after an interruption: half a sweep is no ground to act on."""
+        if gathered.interrupted:
+            return []
+        wanted, told = wishes(gathered.results, self._config)
+        if not wanted or self._options.via == "local":
+            return told
+        drainer = Drainer(self._slurm, self._config, dry_run=not self._options.drain)
+        return [*told, *drainer.drain(wanted)]
+
+    def _tell(self, sweep: Sweep) -> None:
+        if self._options.json_file == "-":
+            return
+        lines = ["", *as_text(gather(sweep.results)), *_fleet(sweep.comparison)]
+        lines += [f"{fold(a.nodes)}: {a.what}: {a.reason}" for a in sweep.actions]
+        lines += [f"note: {note}" for note in sweep.notes]
+        ended = "ended early; " if sweep.interrupted else ""
+        lines += [f"{ended}{summary(sweep.results)} in {sweep.seconds:.1f} s"]
+        self._out.write("\n".join(lines) + "\n")
+
+    def _open_files(self) -> None:
+        """Find out now, not after an hour, that a file can't be written."""
+        options = self._options
+        try:
+            for path in (options.json_file, options.html_file):
+                if path and path != "-":
+                    open(path, "ab").close()
+            if options.save_dir:
+                os.makedirs(options.save_dir, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise SweepError(f"{error.filename}: {error.strerror}") from error
+
+    def _write(self, sweep: Sweep, topology: Topology) -> None:
+        options = self._options
+        if options.json_file == "-":
+            self._out.write(encode_sweep(sweep).decode() + "\n")
+        elif options.json_file:
+            self._replace(options.json_file, encode_sweep(sweep) + b"\n")
+        if options.html_file:
+            from slurm_integration.fleet_report import render
+
+            page = render(sweep, racks=topology.leaf_of([r.node for r in sweep.results]))
+            self._replace(options.html_file, page.encode())
+
+    def _replace(self, path: str, data: bytes) -> None:
+        try:
+            with open(path, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            self._err.write(f"flightcheck sweep: {path}: {error.strerror}\n")
+
+
+def _fleet(comparison: Comparison) -> list[str]:
+    return [
+        f"{fold(finding.nodes)}: {finding.kind} {finding.severity.value} {finding.subject}: "
+        f"{finding.message}"
+        for finding in comparison.findings
+    ]
+
+
+def _notes_of(used: Sequence[Transport]) -> list[str]:
+    return [note for transport in used for note in getattr(transport, "notes", ())]
+
+
+__all__ = ["NodeResult", "Session"]
