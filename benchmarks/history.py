@@ -7,7 +7,6 @@ The two are measured apart; lemons as the whole command in a cold process.
 import argparse
 import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -60,8 +59,6 @@ def main() -> None:
             print(f"{' '.join(argv)}: {cold(argv, url):.2f} s (median of 5, target {TARGET_S} s)")
         print(subprocess.run(command(["lemons", "-n", "5"], url), capture_output=True,
                              text=True, check=True).stdout)  # fmt: skip
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"largest command: {peak:.0f} MiB")
 
 
 def command(argv: list[str], url: str) -> list[str]:

@@ -28,7 +28,6 @@ from slurm_integration.scontrol import Scontrol
 
 FINISH_S = 3.0
 """Of the deadline, kept for what comes after reading."""
-ASK_PEERS = ("hardware", "network", "infrastructure", "unknown")
 PROLOG_REPORT = "prolog.json"
 
 
@@ -122,22 +121,14 @@ class Investigation:
         ]
 
     def _peers(self, answer: Attribution) -> list[Evidence]:
-        """What other nodes say of themselves, where one of them could be at fault."""
+        """What the job's other nodes say of themselves."""
         me = self._job.node_name or ""
-        if len(self._facts.nodes) < 2 or answer.category not in ASK_PEERS:
+        if not self._job.nodelist or len(self._facts.nodes) < 2 or answer.category == "scheduler":
             return []
         if any(e.fact and e.host == me for e in answer.evidence):
             return []
-        named = ",".join(n for n in answer.root.nodes if n in self._facts.nodes)
         until = min(time.monotonic() + self._settings.peer_wait_s, self._deadline - 1.0)
-        facts, note = drained_for(
-            self._slurm,
-            named or (self._job.nodelist or ""),
-            me,
-            self._job.job_id,
-            answer.klass,
-            until,
-        )
+        facts, note = drained_for(self._slurm, self._job.nodelist, me, self._job.job_id, until)
         if note:
             self._notes.append(note)
         return facts

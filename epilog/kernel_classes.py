@@ -24,7 +24,7 @@ _XIDS: dict[str, frozenset[int]] = {
     "user/illegal-access": frozenset({8, 11, 13, 25, 31, 32, 43, 68, 69, 80}),
 }
 _KLASS = {code: klass for klass, codes in _XIDS.items() for code in codes}
-_FOLLOWS = frozenset({45, 154, 43})
+_FOLLOWS = frozenset({45, 154})
 _FATAL_PCIE = re.compile(
     r"Uncorrected \(Fatal\)|Uncorrectable \(Fatal\)|Surprise Down|device recovery failed"
     r"|Uncorrect\w+ \(Fatal\)|Card not present",
@@ -32,6 +32,11 @@ _FATAL_PCIE = re.compile(
 )
 _CORRECTED = re.compile(r"Corrected|Correctable", re.IGNORECASE)
 _MEMORY_FATAL = re.compile(r"\bUE\b|Uncorrected|Memory failure|Killing|Fatal", re.IGNORECASE)
+_BANK = re.compile(
+    r"Machine Check(?P<exception> Exception)?: \d+ Bank \d+: (?P<status>[0-9a-f]{16})"
+)
+UNCORRECTED = 1 << 61
+"""IA32_MCi_STATUS.UC, Intel SDM volume 3 chapter 16; AMD's MCA_STATUS has it at the same place."""
 _LINK = re.compile(r"\bLink (?:up|down)\b|Port module event\[error\]", re.IGNORECASE)
 _LINK_DOWN = re.compile(r"\bLink down\b", re.IGNORECASE)
 
@@ -138,6 +143,10 @@ def _pcie(r: Reading, read: list[Reading]) -> tuple[str, Role] | None:
 
 
 def _memory(r: Reading, read: list[Reading]) -> tuple[str, Role] | None:
+    bank = _BANK.search(r.message)
+    if bank is not None:
+        uncorrected = int(bank["status"], 16) & UNCORRECTED or bank["exception"]
+        return "hardware/host-memory", Role.ROOT if uncorrected else Role.SYMPTOM
     fatal = _MEMORY_FATAL.search(r.message)
     return "hardware/host-memory", Role.ROOT if fatal else Role.SYMPTOM
 

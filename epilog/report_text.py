@@ -20,8 +20,9 @@ def as_text(answer: Attribution) -> str:
     """Several lines without a newline at their end; nothing in them can act on a terminal."""
     entry = class_of(answer.klass)
     root = answer.root
-    who_began = told(root.ranks) if root.ranks else "no rank is known"
-    on = f" on {', '.join(root.nodes[:6])}" if root.nodes else ""
+    nodes = ", ".join(root.nodes[:6])
+    who_began = told(root.ranks) if root.ranks else nodes or "not known"
+    on = f" on {nodes}" if root.ranks and nodes else ""
     gpus = f" (GPU {', '.join(root.gpus[:4])})" if root.gpus else ""
     lines = [
         f"class      {answer.klass}: {entry.says}",

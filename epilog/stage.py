@@ -6,6 +6,8 @@ A job that ended well pays for the look alone: the rest is imported only for a f
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.host import Host, recorded
 from healthcheck.model import Job
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 LAST_REPORT = "epilog.json"
 """In the state folder: the report of the last epilog."""
-DRAIN_S = 7.8
-"""Seconds a drain may take, as in the prolog."""
+MARGIN_S = 0.2
 
 
 def run_epilog(
@@ -40,15 +41,14 @@ def run_epilog(
         refused=refused,
     )
     result = run(request, early, started)
-    decision = decide(result.report, config)
+    # A job that has ended cannot be sent elsewhere: where nothing could be judged, nothing is done.
+    decision = decide(result.report, msgspec.structs.replace(config, on_unknown="run"))
     tell(result.report, decision, job)
-    code, drained = _act(result, decision, config, job, started + DRAIN_S)
-    if job is not None and _raw(config).get("kill_leftovers"):
+    code, drained = _act(result, decision, config, job, started + config.deadline_s - MARGIN_S)
+    if job is not None and _raw(config).get("kill_leftovers") is True:
         _end_leftovers(result, job, config, local=not recorded(host))
     _keep(state_folder(host, config), result)
-    if investigation is not None:
-        code = max(code, investigation.finish(result, drained))
-    return code
+    return max(code, _finish(investigation, result, drained=drained))
 
 
 def _raw(config: Config) -> dict[str, Any]:
@@ -61,18 +61,37 @@ def _begin(config: Config, job: Job | None, folder: str, started: float) -> "Inv
     """Start reading a failed job's files, while the probes look at the node."""
     if job is None or not (job.exit_code or job.exit_signal or job.derived_exit_code):
         return None
-    from epilog.investigation import begin
+    try:
+        from epilog.investigation import begin
 
-    return begin(config, _raw(config), job, folder, started)
+        return begin(config, _raw(config), job, folder, started)
+    except Exception as error:  # noqa: BLE001 - the node must be looked at all the same
+        _tell_bug(error)
+        return None
+
+
+def _finish(investigation: "Investigation | None", result: Result, *, drained: bool) -> int:
+    """Say why the job failed. What breaks in there takes nothing back of what was done."""
+    if investigation is None:
+        return 0
+    try:
+        return investigation.finish(result, drained)
+    except Exception as error:  # noqa: BLE001 - a bug of ours must not drain the node
+        _tell_bug(error)
+        return 0
+
+
+def _tell_bug(error: Exception) -> None:
+    import traceback
+
+    traceback.print_exception(error)
+    say(f"the job's failure is not explained: {type(error).__name__}: {error}; this is a bug")
 
 
 def _act(
     result: Result, decision: Decision, config: Config, job: Job | None, deadline: float
 ) -> tuple[int, bool]:
-    """Drain on local evidence. The exit code, and whether the node is out of service by us.
-
-    A job that has ended cannot be sent elsewhere: what asks for that is told only.
-    """
+    """Drain on local evidence. The exit code, and whether the node is out of service by us."""
     if decision.do is not Do.DRAIN:
         return 0, False
     from slurm_integration.act import drain

@@ -19,7 +19,7 @@ def culprits(seen: Sequence[Evidence]) -> Claim:
     named = [e for e in seen if e.fields.get("culprits")]
     if named:
         ranks = sorted({r for e in named for r in numbers(e.fields["culprits"])})
-        why = f"{told(ranks)} named by the others as missing: {named[0].text.strip()[:100]}"
+        why = f"{told(ranks)} accused by name: {named[0].text.strip()[:100]}"
         return _claim(why, named, ranks, 1.0)
     pairs = [e for e in seen if e.fields.get("other_rank", "").isdecimal()]
     if pairs:

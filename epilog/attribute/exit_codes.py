@@ -1,9 +1,14 @@
 """What exit codes say where nothing else does. Most of them are consequences."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from epilog.attribute.case import Case, Claim, Step, told
-from epilog.model import TaskExit
+from epilog.model import Evidence, Role, TaskExit
+
+MOST_FIRST = 2
+"""More tasks than this that die together were killed by somebody."""
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -39,6 +44,31 @@ def meaning(code: int | None, signal: int | None) -> Meaning | None:
     if signal:
         return _SIGNALS.get(signal)
     return _CODES.get(code) if code else None
+
+
+def recorded(exits: Sequence[TaskExit]) -> list[Evidence]:
+    """What the task-exit record itself proves: who was the first to die of a signal of its own."""
+    bad = [(x, m) for x in exits if x.fact and x.signal and (m := meaning(None, x.signal))]
+    if not bad:
+        return []
+    first = _first(bad)
+    if len(first) > MOST_FIRST:
+        return []
+    return [
+        Evidence(
+            file="task-exit record",
+            line=0,
+            role=Role.ROOT,
+            klass=m.klass,
+            text=f"rank {x.rank} ended by signal {x.signal}: {m.why}",
+            signature="task-exit",
+            rank=x.rank,
+            host=x.node,
+            at=x.at,
+            fields={"exitcode": str(-(x.signal or 0))},
+        )
+        for x, m in first
+    ]
 
 
 def step(case: Case) -> Step:

@@ -68,12 +68,17 @@ def left_early(case: Case, missing: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(silent_ones & clean))
 
 
+def by_launcher(e: Evidence) -> bool:
+    """Whether a launcher tells of a process, rather than the process of itself."""
+    return not {"exitcode", "tasks", "signal"}.isdisjoint(e.fields)
+
+
 def victims(case: Case) -> set[int]:
     """Ranks that say themselves that they waited or lost a peer."""
     return speakers(
         e
         for e in case.evidence
-        if e.klass in _VICTIMS and e.role is not Role.ROOT and "exitcode" not in e.fields
+        if e.klass in _VICTIMS and e.role is not Role.ROOT and not by_launcher(e)
     )
 
 

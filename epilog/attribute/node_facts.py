@@ -2,6 +2,7 @@
 
 import msgspec
 
+from epilog.attribute import own_cause, timeouts
 from epilog.attribute.case import Case, Claim, Step, hosts_of, ranks_of
 from epilog.classes import class_of
 from epilog.model import Evidence, Role
@@ -106,7 +107,18 @@ def _ranks(case: Case, facts: tuple[Evidence, ...]) -> tuple[int, ...]:
     for e in case.evidence:
         if e.klass == klass and e.rank is not None and (e.host is None or e.host in hosts):
             named.add(e.rank)
-    return tuple(sorted(named))
+    return tuple(sorted(named)) or _fell_out(case, hosts)
+
+
+def _fell_out(case: Case, hosts: set[str]) -> tuple[int, ...]:
+    """The ranks of these nodes that the log shows to have died or to be missing."""
+    for step in (own_cause.step, timeouts.step):
+        claim = step(case).claim
+        ranks = claim.ranks if claim is not None else ()
+        here = tuple(rank for rank in ranks if case.places.node(rank) in hosts)
+        if here:
+            return here
+    return ()
 
 
 def _local_nan(case: Case, facts: tuple[Evidence, ...]) -> Evidence | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from epilog.attribute.case import Case, Claim, Step, numbers, told
-from epilog.attribute.members import left_early, silent, speakers, victims
+from epilog.attribute.members import by_launcher, left_early, silent, speakers, victims
 from epilog.attribute.parted import parted
 from epilog.attribute.places import short
 from epilog.model import Evidence, Role
@@ -77,7 +77,7 @@ def departed(case: Case) -> Step:
     if named:
         why = f"{told(named)} named as the one that went away"
         return Step(why, Claim(PEER_DIED, why, tuple(seen[:4]), named))
-    lost = [e for e in seen if e.role is not Role.ROOT and "exitcode" not in e.fields]
+    lost = [e for e in seen if e.role is not Role.ROOT and not by_launcher(e)]
     spoke = victims(case)
     apart = parted(case)
     if apart is not None:
@@ -98,7 +98,7 @@ def _votes(seen: Sequence[Evidence]) -> dict[str, set[str]]:
     """Peer → who names it, each host or rank once."""
     ballots: dict[str, set[str]] = {}
     for e in seen:
-        peer = short(e.fields.get("peer", "").partition("<")[0])
+        peer = short(e.fields.get("peer", "").partition("<")[0].strip("(), "))
         if peer:
             ballots.setdefault(peer, set()).add(e.host or f"rank {e.rank}")
     return ballots

@@ -6,7 +6,7 @@ stand in blocks: local rank 7 of rank 15 means that ranks 8 to 15 share its node
 the layout of the tasks, which is a guess and said to be one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -48,8 +48,8 @@ def short(host: str) -> str:
 
 def find_places(
     facts: JobFacts,
-    evidence: Iterable[Evidence],
-    exits: Iterable[TaskExit],
+    evidence: Sequence[Evidence],
+    exits: Sequence[TaskExit],
     maps: Iterable[RankPlace] = (),
     torchrun: bool = False,
 ) -> Places:
@@ -63,13 +63,20 @@ def find_places(
         if rank is not None and host and rank not in nodes:
             nodes[rank], how[rank] = short(host), source
 
-    for place in (*facts.ranks, *maps):
-        put(place.rank, place.host, MAP)
-        if place.local_rank is not None:
-            local.setdefault((short(place.host), place.local_rank), place.rank)
-        if place.gpu_uuid:
-            gpus.setdefault(place.rank, place.gpu_uuid)
-    for ended in sorted(exits, key=lambda one: not one.fact):
+    def put_map(places: Iterable[RankPlace]) -> None:
+        for place in places:
+            put(place.rank, place.host, MAP)
+            if place.local_rank is not None:
+                local.setdefault((short(place.host), place.local_rank), place.rank)
+            if place.gpu_uuid:
+                gpus.setdefault(place.rank, place.gpu_uuid)
+
+    put_map(facts.ranks)
+    for ended in exits:
+        if ended.fact:
+            put(ended.rank, ended.node, RECORD)
+    put_map(maps)  # read from the log: better than a line of it, but a user can print one
+    for ended in exits:
         put(ended.rank, ended.node, RECORD)
     for seen in evidence:
         if not _is_address(seen.host):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from epilog.attribute.case import Case
+from epilog.attribute.exit_codes import recorded
 from epilog.attribute.places import Places, find_places, short
 from epilog.model import Evidence, JobFacts, RankPlace, TaskExit, Work
 
@@ -31,6 +32,7 @@ def read_case(
     starts = restarts or {}
     kept = [e for e in evidence if _inside(e, facts, starts)]
     dropped = len(evidence) - len(kept)
+    kept += recorded(facts.exits)
     torchrun = any(_by_torchrun(e) for e in kept)
     all_exits = tuple(_rank_of_task(x, torchrun, facts) for x in (*facts.exits, *exits))
     marked = [_rank_of_label(_known_host(e, facts), torchrun, facts) for e in kept]
@@ -61,12 +63,13 @@ def _by_torchrun(e: Evidence) -> bool:
 
 def _rank_of_label(e: Evidence, torchrun: bool, facts: JobFacts) -> Evidence:
     """`srun -l`'s number and `task N` are ranks, except under torchrun, where they are nodes."""
-    if e.label is None or e.rank is not None:
+    tasks = e.fields.get("tasks")
+    if e.rank is not None or (e.label is None and tasks is None):
         return e
     if not torchrun:
-        fields = {**e.fields, "task_ranks": e.fields["tasks"]} if "tasks" in e.fields else e.fields
+        fields = {**e.fields, "task_ranks": tasks} if tasks else e.fields
         return msgspec.structs.replace(e, rank=e.label, fields=fields)
-    if e.host is None and e.label < len(facts.nodes):
+    if e.host is None and e.label is not None and e.label < len(facts.nodes):
         return msgspec.structs.replace(e, host=facts.nodes[e.label])
     return e
 

@@ -5,7 +5,8 @@ from epilog.model import Evidence, Role
 
 CANCELLED = "scheduler/cancelled"
 NODE_FAILURE = "scheduler/node-failure"
-NEAR_LIMIT_S = 30.0
+EXCEPTION = "user/python-exception"
+_GAVE_UP = ("unknown/nccl-timeout", "unknown/heartbeat", "network/ib-retry")
 PROLOG_EXIT = 4022
 PROLOG_SIGNAL = 54
 
@@ -21,7 +22,8 @@ def step(case: Case) -> Step:
     if not reasons:
         return _by_the_clock(case)
     chosen = named or reasons
-    first = min(chosen, key=_when)
+    # Where Slurm's state and a line of the log say the same, the line tells the order.
+    first = min(chosen, key=lambda e: (e.fact, *_when(e)))
     cause = _earlier_cause(case, first)
     if cause is not None:
         return Step(
@@ -50,17 +52,33 @@ def _earlier_cause(case: Case, reason: Evidence) -> Evidence | None:
     for e in case.evidence:
         if e.role is not Role.ROOT or e.klass.startswith("scheduler/"):
             continue
-        if reason.klass == CANCELLED:
-            # srun and slurmstepd say CANCELLED too when a task has failed.
-            if _before(e, reason) is not False or _a_step(reason):
-                return e
-            continue
         before = _before(e, reason)
-        if before or (before is None and e.klass != "user/python-exception"):
+        if reason.klass == CANCELLED and not reason.fact:
+            # srun and slurmstepd say CANCELLED too when a task has failed.
+            if before is not False or _a_step(reason):
+                return e
+        elif e.klass == EXCEPTION:
+            if before and _ended_somebody(case, reason):
+                return e
+        elif before is not False:
             return e
+    if reason.klass != NODE_FAILURE:
+        waited = (e for e in case.of(Role.SYMPTOM) if e.klass in _GAVE_UP)
+        found = next((e for e in waited if _before(e, reason)), None)
+        if found is not None:
+            return found
     if reason.klass == CANCELLED:
         return next((e for e in case.of(Role.SYMPTOM) if _ended_badly(e, reason)), None)
     return None
+
+
+def _ended_somebody(case: Case, reason: Evidence) -> bool:
+    """Whether a task ended or a peer was lost before: programs also print what they survive."""
+    return any(
+        _before(e, reason)
+        for e in case.of(Role.SYMPTOM, Role.CONSEQUENCE)
+        if "exitcode" in e.fields or e.klass in (*_GAVE_UP, "unknown/peer-died", "unknown/hang")
+    )
 
 
 def _a_step(reason: Evidence) -> bool:
@@ -80,6 +98,8 @@ def _before(one: Evidence, other: Evidence) -> bool | None:
     """Whether `one` came before `other`; None where nothing tells."""
     if one.file == other.file:
         return one.line < other.line
+    if one.fact != other.fact:
+        return None  # a log's clock may be local time
     if one.at is not None and other.at is not None:
         return one.at < other.at
     return None

@@ -12,6 +12,8 @@ IB_LINK = "network/ib-link"
 SDC = "hardware/sdc"
 FS_FULL = "infrastructure/fs-full"
 DESYNC = "user/desync"
+MOST_RANKS = 256
+"""So many ranks alike name nobody."""
 MOST_OWN_EXITS = 2
 MOST_NODES = 2
 """More nodes than this are never drained for one job."""
@@ -30,7 +32,10 @@ def located(case: Case, claim: Claim) -> Claim:
     if not nodes and not claim.ranks and len(case.facts.nodes) == 1:
         nodes = list(case.facts.nodes)
     gpus = claim.gpus or tuple(case.places.gpus[r] for r in claim.ranks if r in case.places.gpus)
-    return msgspec.structs.replace(claim, nodes=tuple(dict.fromkeys(nodes)), gpus=gpus)
+    found = tuple(dict.fromkeys(nodes))
+    if len(claim.ranks) > MOST_RANKS:
+        return msgspec.structs.replace(claim, ranks=(), nodes=(), gpus=())
+    return msgspec.structs.replace(claim, nodes=found, gpus=gpus)
 
 
 def _by_exits(case: Case, claim: Claim) -> Claim:
@@ -120,7 +125,7 @@ def _plain(claim: Claim) -> bool:
 
 def is_proof(e: Evidence) -> bool:
     """A fact of a node that ends a job by itself, of a class that lies in the node."""
-    if not e.fact or e.role is not Role.ROOT:
+    if not e.fact or e.role is not Role.ROOT or not e.host:
         return False
     return class_of(e.klass).drain is Drain.YES
 
@@ -133,7 +138,12 @@ def confidence_of(case: Case, claim: Claim) -> float:
     value = min(most, 1.0) * claim.confidence
     if not facts and not claim.ranks and not claim.nodes and entry.fault is not Fault.SCHEDULER:
         value = min(value, UNPLACED)
-    if claim.ranks and all(case.places.how.get(r) == LAYOUT for r in claim.ranks) and claim.nodes:
+    if (
+        not facts
+        and claim.ranks
+        and all(case.places.how.get(r) == LAYOUT for r in claim.ranks)
+        and claim.nodes
+    ):
         value *= 0.97
     if claim.klass.startswith("unknown/"):
         value = min(value, UNKNOWN_MOST)

@@ -44,8 +44,9 @@ def _root(claim: Claim) -> list[_Event]:
     roots = [e for e in claim.evidence if e.role is Role.ROOT and e.klass == claim.klass][:3]
     if not roots:
         where = told(claim.ranks) if claim.ranks else ", ".join(claim.nodes[:3])
-        return [(None, f"{where or 'somewhere'}: {says} ({claim.why})"[:400])]
-    return [(e.at, f"{who(e)}: {says}: {_quote(e)}") for e in _distinct(roots)]
+        begin = f"{where}: {says}" if where else says
+        return [(None, f"{begin} ({claim.why})"[:400])]
+    return [(e.at, f"{_who(e)}{says}: {_quote(e)}") for e in _distinct(roots)]
 
 
 def _distinct(evidence: Iterable[Evidence]) -> list[Evidence]:
@@ -69,7 +70,13 @@ def _waits(case: Case) -> list[_Event]:
         count = f"{len(pending)} ranks" if len(pending) > 1 else told(pending)
         behind = group.behind()
         missing = f"; {told(behind)} did not come" if behind else ""
-        events.append((begin, f"{count} wait in {op} number {number} of group {name}{missing}"))
+        verb = "wait" if len(pending) > 1 else "waits"
+        events.append(
+            (
+                begin,
+                f"{count} {verb} in {op} number {number} of group {name}{missing}",
+            )
+        )
         if first.at is not None:
             after = f" after {first.timeout_ms / 1000:.0f} s" if first.timeout_ms else ""
             events.append((first.at, f"the watchdog of rank {first.rank} gives up first{after}"))
@@ -87,8 +94,8 @@ def _teardown(case: Case, claim: Claim) -> list[_Event]:
         ranks = {e.rank for e in same if e.rank is not None}
         first = min(same, key=lambda e: (e.at is None, e.at or 0.0, e.line))
         on = f" ({told(ranks)})" if ranks else ""
-        times = f"{count} lines" if count > 1 else "a line"
-        events.append((first.at, f"then {times} of {class_of(klass).says}{on}"))
+        times = f", {count} lines" if count > 1 else ""
+        events.append((first.at, f"then: {class_of(klass).says}{on}{times}"))
     by_signal: dict[int, list[int | None]] = {}
     for x in case.exits:
         if x.signal in _SIGNALS and x.rank not in claim.ranks:
@@ -100,6 +107,11 @@ def _teardown(case: Case, claim: Claim) -> list[_Event]:
         )
         events.append((at, f"{told(named) if named else 'a task'} {_SIGNALS[signal]}"))
     return events
+
+
+def _who(e: Evidence) -> str:
+    known = e.rank is not None or e.local_rank is not None or e.host
+    return f"{who(e)}: " if known else ""
 
 
 def who(e: Evidence) -> str:
@@ -126,12 +138,12 @@ def _clock(at: float | None) -> str:
 def message(claim: Claim, confidence: float) -> str:
     """Whose fault it was, what happened where, and what to change."""
     entry = class_of(claim.klass)
-    where = told(claim.ranks) if claim.ranks else ""
+    where = told(claim.ranks).capitalize() if claim.ranks else ""
     if claim.nodes:
-        where += f"{' on ' if where else ''}{', '.join(claim.nodes[:3])}"
+        where += f"{' on ' if where else 'On '}{', '.join(claim.nodes[:3])}"
         where += f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else ""
     fault = _FAULTS[entry.fault]
     if confidence < 0.6 and entry.fault is not Fault.UNKNOWN:
         fault = f"Probably: {fault[0].lower()}{fault[1:]}"
-    what = f"{where}: {entry.says}" if where else entry.says
-    return f"{fault}. {what[0].upper()}{what[1:]}. {entry.advice}"
+    what = f"{where}: {entry.says}" if where else f"{entry.says[0].upper()}{entry.says[1:]}"
+    return f"{fault}. {what}. {entry.advice}"

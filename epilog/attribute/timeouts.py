@@ -75,7 +75,7 @@ def _laggards(
 ) -> Step:
     end = sink(groups, name)
     group = groups[name]
-    waiting = len(group.standing) - len(group.behind())
+    waiting = len(group.pending())
     why = (
         f"group {name}: {waiting} rank(s) waited in number {group.waited_for()}, "
         f"{told(group.behind())} had not issued it"
@@ -86,6 +86,11 @@ def _laggards(
     if missing and set(end.ranks) <= set(end.parked):
         why += f"; they wait themselves (group {end.path[-1]}), {told(missing)} says nothing at all"
         return Step(why, Claim(HANG, why, _shown(waited, end.ranks), missing))
+    onward = _awaited(case, end.ranks)
+    if onward:
+        why += f"; it waits itself for a message, and the end of that is {told(onward)}"
+        shown = _shown(waited, (*end.ranks, *onward))
+        return Step(why, Claim(HANG, why, shown, onward, confidence=0.9))
     evidence = _shown(waited, (*end.ranks, *group.pending()))
     confidence = _certainty(case, end)
     why += _onward(end)
@@ -145,16 +150,23 @@ def _absent(case: Case, groups: Mapping[str, Group], waited: list[Evidence]) -> 
     return Step(why, Claim(klass, why, _shown(waited, ()), confidence=0.9))
 
 
-def _awaited(case: Case) -> tuple[int, ...]:
-    """The one rank at the end of all waits for a point-to-point message."""
+def _awaited(case: Case, begin: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """The one rank at the end of the waits for point-to-point messages, from `begin` on."""
     edges = {
         e.rank: int(peer)
         for e in case.evidence
         if e.rank is not None and (peer := e.fields.get("peer_rank", "")).isdecimal()
     }
-    waiting = set(edges) | {r for g in by_group(case.works).values() for r in g.pending()}
-    ends = {peer for peer in edges.values() if peer not in waiting}
-    return tuple(ends) if len(ends) == 1 else ()
+    ends = set()
+    for rank in begin or tuple(edges):
+        last, path = rank, {rank}
+        while last in edges and edges[last] not in path:
+            last = edges[last]
+            path.add(last)
+        if last not in edges and last != rank:
+            ends.add(last)
+    waiting = {r for g in by_group(case.works).values() for r in g.pending()}
+    return tuple(ends) if len(ends) == 1 and (begin or not ends & waiting) else ()
 
 
 def _slow_storage(case: Case) -> Evidence | None:

@@ -18,6 +18,7 @@ MAX_NODES = 65_536
 MAX_FILES = 65_536
 _SPLIT = re.compile(r",(?![^\[]*\])")
 """Commas between names, not those within brackets."""
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _EXIT = re.compile(r"(\d{1,5})(?::(\d{1,3}))?")
 
 
@@ -88,6 +89,9 @@ def _nodes(text: str) -> tuple[str, ...]:
     if not text.strip():
         return ()
     found: list[str] = []
+    if any(int(high) - int(low) > MAX_NODES for low, high in _RANGE.findall(text)):
+        # ClusterShell would write them all down first.
+        raise click.BadParameter(f"--nodes: more than {MAX_NODES} nodes in {text[:60]!r}")
     for part in _SPLIT.split(text.strip()):
         try:
             some = NodeSet(part)

@@ -58,7 +58,7 @@ def read_dumps(
     names = {dump.rank: dump.file for dump in dumps}
     found = [_mismatch(m, names) for m in mismatches(collectives(dumps, labels))]
     for side in sides(dumps, labels, standing):
-        found += _side(side, names, works)
+        found += _side(side, dumps, works)
     found += _parked(dumps)
     return RecorderResult(tuple(works), tuple(found[:MAX_EVIDENCE]), tuple(notes))
 
@@ -142,21 +142,26 @@ def _mismatch(m: Mismatch, names: Mapping[int, str]) -> Evidence:
     )
 
 
-def _side(side: Side, names: Mapping[int, str], works: list[Work]) -> list[Evidence]:
+def _side(side: Side, dumps: list[Dump], works: list[Work]) -> list[Evidence]:
+    """Who is behind, with the place in his program where he was seen last, and who is missing."""
     found = []
+    by_rank = {dump.rank: dump for dump in dumps}
     example = next((w for w in works if w.group == side.group and w.rank in side.pending), None)
     op = f" ({example.op} {example.shape or ''})".replace(" )", ")") if example else ""
     for rank in side.behind[:_FEW] if side.pending else ():
         mine = next((w for w in works if w.rank == rank and w.group == side.group), None)
         reached = (mine.enqueued if mine else None) or 0
+        last = max(by_rank[rank].entries, key=lambda e: e.record, default=None)
+        seen = f"; its last call of all was {last.op}" if last else ""
+        seen += f" at {where(last)}" if last and where(last) else ""
         found.append(
             Evidence(
-                file=names[rank],
+                file=by_rank[rank].file,
                 line=0,
                 role=Role.SYMPTOM,
                 klass="unknown/hang",
                 text=f"rank {rank} has issued {reached} collectives of group {side.group}, others "
-                f"wait in number {side.top}{op}",
+                f"wait in number {side.top}{op}{seen}",
                 signature="flight-recorder-behind",
                 rank=rank,
                 fields={"pg": side.group, "seq": str(side.top), "enqueued": str(reached)},
@@ -165,7 +170,7 @@ def _side(side: Side, names: Mapping[int, str], works: list[Work]) -> list[Evide
     if side.missing:
         found.append(
             Evidence(
-                file=names[min(names)],
+                file=dumps[0].file,
                 line=0,
                 role=Role.SYMPTOM,
                 klass="unknown/peer-died",

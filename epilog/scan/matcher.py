@@ -1,6 +1,5 @@
 """Finding the literals of all signatures in a block of bytes, in one pass."""
 
-import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -82,8 +81,3 @@ def literal_table(triggers: Sequence[Sequence[str]]) -> tuple[list[bytes], list[
         for literal in literals:
             owners.setdefault(literal.encode(), []).append(number)
     return list(owners), [tuple(dict.fromkeys(numbers)) for numbers in owners.values()]
-
-
-def compiled(pattern: str) -> re.Pattern[str]:
-    """`re.compile`, whose own cache of 512 patterns is large enough."""
-    return re.compile(pattern)

@@ -138,7 +138,9 @@ def _never_forked(told: Told) -> Conclusion:
         reason = "no rank came up"
     if last:
         reason = f"{reason}: {last[-1]}"
-    cause = "no-torch" if told.of("hello") else "interpreter"
+    cause = "interpreter" if not told.of("hello") else "no-torch"
+    if told.of("torch"):
+        cause = "no-ranks"
     return Conclusion(AllreduceEnd.COULD_NOT_START, reason, cause=cause)
 
 

@@ -1,8 +1,8 @@
 """From the seconds of each iteration on each rank to bus bandwidth and the slowest rank."""
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
+from healthcheck.allreduce.middle import median
 from healthcheck.model.allreduce import BusBandwidth
 
 GB = 1e9

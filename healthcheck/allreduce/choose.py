@@ -63,7 +63,7 @@ def visible(gpus: Sequence[GpuPlace], environment: Mapping[str, str]) -> tuple[G
         return tuple(gpus)
     chosen: dict[str, GpuPlace] = {}
     for word in (part.strip() for part in listed.split(",")):
-        if word.isdecimal() and int(word[:6]) < len(gpus):
+        if word.isascii() and word.isdigit() and int(word[:6]) < len(gpus):
             gpu = gpus[int(word)]
             chosen[gpu.bus_id] = gpu
         elif word.startswith("GPU-"):

@@ -1,10 +1,10 @@
 """What this node's earlier runs gave: `allreduce.json` in the state folder, bounded."""
 
 import os
-from statistics import median
 
 import msgspec
 
+from healthcheck.allreduce.middle import median
 from healthcheck.allreduce.model import AllreduceEnd, AllreduceResult
 
 FILE = "allreduce.json"

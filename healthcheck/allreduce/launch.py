@@ -30,6 +30,7 @@ class Child:
     def __init__(self, interpreter: str, script: str, env: Mapping[str, str]) -> None:
         self.started = time.monotonic()
         self.closed = False
+        self._ended = False
         self._buffer = b""
         self._slots = _memory(MAX_LOCAL * SLOT)
         self._memory = mmap.mmap(self._slots, MAX_LOCAL * SLOT)
@@ -82,6 +83,9 @@ class Child:
 
     def end(self) -> bool:
         """Kill what is left of it; False where it would not die and was left behind."""
+        if self._ended:
+            return True
+        self._ended = True
         for fd in (self._plan, self._reader):
             os.close(fd)
         for target in (os.killpg, os.kill):

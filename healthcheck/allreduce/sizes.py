@@ -9,7 +9,7 @@ def parse_size(text: str) -> int:
     word = text.strip().upper().removesuffix("IB").removesuffix("B")
     unit = {"K": KIB, "M": MIB, "G": GIB}.get(word[-1:], 1)
     number = word[:-1] if unit > 1 else word
-    if not number.isdecimal() or not 4 <= int(number[:12]) * unit <= 64 * GIB:
+    if not (number.isascii() and number.isdigit()) or not 4 <= int(number[:12]) * unit <= 64 * GIB:
         raise ValueError(
             f"expected a size from 4 bytes to 64G such as 512K, 16M or 1G, found {text!r}"
         )

@@ -33,6 +33,7 @@ class _Run:
         self.stopped_at: float | None = None
         self.moved_at = time.monotonic()
         self.looked_at = 0.0
+        self.done = 0
         self.last: object = None
 
     def take(self, watch: Watch) -> None:
@@ -43,12 +44,15 @@ class _Run:
             self.moved_at = time.monotonic()
             if message["t"] == "forked":
                 self.pids[int(message["rank"]) - self.plan.first] = int(message["pid"])
+            self.done += message["t"] == "done"
             if _failure(message) and self.failed_at is None:
                 self.failed_at = self.moved_at
             watch(message)
 
     def over(self, now: float) -> str | None:
         """Why it is over, or None."""
+        if self.failed_at is None and self.plan.ranks == self.plan.local == self.done:
+            return "end"  # nobody elsewhere needs these ranks any more
         if self.messages and self.messages[-1]["t"] == "end":
             return "end" if self.failed_at is None else "failed"
         if self.child.closed:

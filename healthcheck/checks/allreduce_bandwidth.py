@@ -1,11 +1,11 @@
 """How fast the GPUs of a node reduce together, and who is slow."""
 
 from collections.abc import Iterator
-from statistics import median
 from typing import Annotated
 
 import msgspec
 
+from healthcheck.allreduce.middle import median
 from healthcheck.allreduce.sizes import parse_size, show_size
 from healthcheck.checks._allreduce import NODE, flown, got_far, name, subject
 from healthcheck.checks._gpus import sustained

@@ -139,7 +139,7 @@ class AllreduceResult(msgspec.Struct, frozen=True):
 
     `ranks` is the size of the whole group, `members` the ranks of this node. `seed` repeats the
     same data. `cause` of a start that failed: no-torch, no-cuda, no-nccl, interpreter,
-    rendezvous, absent, connect.
+    rendezvous, absent, connect, no-ranks, untrusted.
     """
 
     end: AllreduceEnd

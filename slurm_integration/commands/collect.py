@@ -43,13 +43,14 @@ def command(
     Exit code: 0 all nodes answered, 1 some did not (told, and asked again next time), 3 the
     database or Slurm can't be used, 75 another collect is running, 130 ended early, 64 usage.
     """
-    from slurm_integration.history.collect import Busy, only_one
-    from slurm_integration.history.session import Session
+    from slurm_integration.history.lock import Busy, only_one
     from slurm_integration.sweep.model import SweepError
 
     settings, _, _ = load_config(config)
     try:
         with opened("collect", db, config) as store, only_one(_lock(settings)):
+            from slurm_integration.history.session import Session
+
             return Session(store, settings, given).run(nodelist, keep_days * DAY_S, as_json)
     except Busy as busy:
         click.echo(f"flightcheck collect: another one is running ({busy})", err=True)

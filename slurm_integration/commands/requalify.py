@@ -96,7 +96,8 @@ def _run(
         failed = any(one.what == "failed" for one in done.done)
         data = msgspec.json.encode(
             {"at": done.at, "done": done.done, "standings": done.standings,
-             "foreign": done.foreign, "notes": done.notes}
+             "foreign": done.foreign, "notes": done.notes,
+             "records": {s.node: done.book.of(s.node) for s in done.standings}}
         )  # fmt: skip
         click.echo(data.decode() if as_json else as_text(done, rules))
 

@@ -55,10 +55,14 @@ def command(config: str, **given: Any) -> int:
     Exit code: the worst of all nodes, 2 no-go, 3 unknown or without a report, 1 degraded, 0 go;
     130 where it was ended early: what had arrived is still told and written, nothing is drained.
     Findings about the fleet are told and do not change it. 64 usage.
+
+    --drain means it, whatever dry_run in the configuration says; the budget holds all the same.
     """
     from slurm_integration.sweep.session import Session
 
-    settings, notes, _ = load_config(config)
+    settings, notes, refused = load_config(config)
+    if refused and given["drain"]:
+        raise click.UsageError(f"--drain: not with a refused configuration: {notes[0]}")
     signal.signal(signal.SIGTERM, _interrupt)
     options = Options(**given)
     try:

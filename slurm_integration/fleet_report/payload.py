@@ -12,13 +12,15 @@ import msgspec
 
 from healthcheck.report.clean import clean
 from slurm_integration.fleet_report.commands import ANSWERS, REMEDIES
-from slurm_integration.fleet_report.plots import MAX_PLOTS
+from slurm_integration.fleet_report.plots import title_of
 from slurm_integration.fleet_report.reading import Blind, Reading, Standing, Told
 from slurm_integration.sweep.model import Metric
 
-TEXT_BUDGET = 4_000_000
-"""Bytes of text about findings; beyond it a node's findings keep their check and severity alone."""
-MAX_METRICS = MAX_PLOTS
+BUDGET = 3_500_000
+"""Bytes about findings; beyond it a node's findings keep their check, severity and remedy alone."""
+MAX_METRICS = 80
+_ROW_BYTES = 44
+"""Eight numbers of up to five digits."""
 _CUT = "not kept in this page, which would be too large: see the sweep's JSON"
 _STANDINGS = list(Standing)
 
@@ -60,6 +62,10 @@ def payload(readings: Sequence[Reading], metrics: Sequence[Metric]) -> dict[str,
     findings: dict[int, list[int]] = {}
     blind: dict[int, list[tuple[int, ...]]] = {}
     details: dict[int, int] = {}
+
+    def room() -> bool:
+        return texts.size + _ROW_BYTES * len(rows.all) < BUDGET
+
     # The sickest first, so that the budget is spent on them.
     by_urgency = sorted(
         range(len(readings)), key=lambda at: _STANDINGS.index(readings[at].standing)
@@ -67,10 +73,11 @@ def payload(readings: Sequence[Reading], metrics: Sequence[Metric]) -> dict[str,
     for at in by_urgency:
         reading = readings[at]
         if reading.findings:
-            findings[at] = [rows.add(_row(found, texts)) for found in reading.findings]
-        if reading.blind and texts.size < TEXT_BUDGET:
+            told = [rows.add(_row(found, texts, full=room())) for found in reading.findings]
+            findings[at] = list(dict.fromkeys(told))
+        if reading.blind and room():
             blind[at] = [_blind(one, texts) for one in reading.blind]
-        if reading.detail and texts.size < TEXT_BUDGET:
+        if reading.detail and room():
             details[at] = texts.add(reading.detail)
     return {
         "names": [reading.name for reading in readings],
@@ -94,9 +101,8 @@ def payload(readings: Sequence[Reading], metrics: Sequence[Metric]) -> dict[str,
     }
 
 
-def _row(found: Told, texts: _Texts) -> tuple[int, ...]:
+def _row(found: Told, texts: _Texts, *, full: bool) -> tuple[int, ...]:
     """check, severity, remedy, subject, message, measured, expected, source."""
-    full = texts.size < TEXT_BUDGET
     words = (
         (found.subject, found.message, found.measured, found.expected, found.source)
         if full
@@ -119,15 +125,20 @@ def _lines(commands: Iterable[Any]) -> list[tuple[str, str]]:
 
 
 def _metric(metric: Metric, readings: Sequence[Reading]) -> dict[str, Any]:
-    values = metric.values
+    """`at` says which nodes the values are of, where they are not of all."""
+    pairs = [
+        (at, short)
+        for at, reading in enumerate(readings)
+        if (short := _short(metric.values.get(reading.name))) is not None
+    ]
     return {
-        "name": clean(metric.name, 80),
+        "name": title_of(metric),
         "unit": clean(metric.unit, 20),
-        "group": clean(metric.group, 80),
         "median": _short(metric.median),
         "low": _short(metric.low),
         "high": _short(metric.high),
-        "values": [_short(values.get(reading.name)) for reading in readings],
+        "at": None if len(pairs) == len(readings) else [at for at, _ in pairs],
+        "values": [value for _, value in pairs],
     }
 
 

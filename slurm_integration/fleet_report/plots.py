@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from healthcheck.report.clean import clean
+from slurm_integration.sweep.compare.outliers import FIGURES
 from slurm_integration.sweep.model import Metric
 
 WIDTH, HEIGHT, BASE = 320.0, 84.0, 64.0
@@ -57,8 +58,11 @@ class Plot(msgspec.Struct, frozen=True):
 
 
 def plots(metrics: Sequence[Metric]) -> tuple[list[Plot], int]:
-    """A plot of each metric, those with most outliers first, and how many were left out."""
-    drawn = [plot for metric in metrics if (plot := draw(metric)) is not None]
+    """A plot of each metric, those with most outliers first, and how many were left out.
+
+    A figure that a single node gave has nothing to be compared with.
+    """
+    drawn = [plot for metric in metrics if (plot := draw(metric)) and plot.count > 1]
     drawn.sort(key=lambda plot: -plot.outliers)
     return drawn[:MAX_PLOTS], max(0, len(drawn) - MAX_PLOTS)
 
@@ -75,7 +79,7 @@ def draw(metric: Metric) -> Plot | None:
     unit = clean(metric.unit, 20)
     worst = sorted(beyond, key=lambda node: -abs(beyond[node] - metric.median))[:MAX_DOTS]
     dots = [_dot(node, beyond[node], place, scale, unit) for place, node in enumerate(worst)]
-    name = clean(metric.name, 80)
+    name = title_of(metric)
     return Plot(
         name=name,
         unit=unit,
@@ -94,6 +98,12 @@ def draw(metric: Metric) -> Plot | None:
             f"{len(beyond)} beyond the bounds"
         ),
     )
+
+
+def title_of(metric: Metric) -> str:
+    """The figure's name as people say it."""
+    known = FIGURES.get(metric.name)
+    return known.title if known else clean(metric.name, 80)
 
 
 def outside(metric: Metric, value: float) -> bool:

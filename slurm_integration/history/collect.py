@@ -5,11 +5,8 @@ anywhere loses nothing and doubles nothing. Nodes are asked in few groups, since
 carries one question; a group asks from its earliest time, and what comes twice is stored once.
 """
 
-import fcntl
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -55,24 +52,6 @@ class Summary(msgspec.Struct, frozen=True):
     """Nodes whose log had dropped events before they were fetched."""
     failed: tuple[tuple[str, str], ...]
     interrupted: bool = False
-
-
-class Busy(Exception):  # noqa: N818 - an answer, not an error
-    """Another collect has the lock."""
-
-
-@contextmanager
-def only_one(path: str) -> Iterator[None]:
-    """Hold the lock file; Busy where another process does. The kernel drops it with its holder."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy(path) from None
-        yield
-    finally:
-        os.close(fd)
 
 
 def groups(

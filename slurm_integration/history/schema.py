@@ -101,18 +101,31 @@ STEPS: tuple[Callable[[Connection], None], ...] = (_create,)
 """STEPS[n] makes version n + 1 out of version n."""
 
 
-def migrate(connection: Connection) -> None:
-    """Bring the database to today's schema. HistoryError for one of a newer release."""
-    version = 0
-    if inspect(connection).has_table(META.name):
-        version = connection.execute(select(META.c.version)).scalar() or 0
+def outdated(connection: Connection) -> bool:
+    """Whether `migrate` has something to do. HistoryError for a database of a newer release."""
+    version = _version(connection)
     if version > len(STEPS):
         raise HistoryError(
             f"the database has schema {version}, this flightcheck knows up to {len(STEPS)}: "
             "use the newer flightcheck that made it"
         )
+    return version < len(STEPS)
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to today's schema, in one transaction of the caller's."""
+    if connection.dialect.name == "postgresql":
+        # Two that open a new database at the same time would both create its tables.
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(4711)")
+    version = _version(connection)
     for step in STEPS[version:]:
         step(connection)
     if version < len(STEPS):
         connection.execute(META.delete())
         connection.execute(META.insert().values(version=len(STEPS)))
+
+
+def _version(connection: Connection) -> int:
+    if not inspect(connection).has_table(META.name):
+        return 0
+    return connection.execute(select(META.c.version)).scalar() or 0

@@ -54,14 +54,15 @@ class Session:
     def run(self, nodelist: str, keep_s: float, as_json: bool) -> int:
         """The exit code. Raises SweepError where the nodes are not known, HistoryError."""
         started = time.monotonic()
+        named = expand(nodelist) if nodelist else []
         known = self._known()
-        names = self._names(nodelist, known)
+        names = named or self._names(known)
         ask = SweepAsk(self._way, known)
         summary = Collector(self._store, time.time).run(names, ask, self._errand)
         if known is not None:
             self._keep_signs(known)
         self._store.prune(time.time() - keep_s)
-        self._write_metrics(summary)
+        self.write_metrics(summary)
         if as_json:
             click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2))
         else:
@@ -79,9 +80,8 @@ class Session:
         self._notes.append(f"Slurm's nodes are not known: {answer.trouble()}")
         return None
 
-    def _names(self, nodelist: str, known: Known | None) -> list[str]:
-        if nodelist:
-            return expand(nodelist)
+    def _names(self, known: Known | None) -> list[str]:
+        """Every node that is there."""
         if self._via == "local":
             return [os.uname().nodename.partition(".")[0]]
         if known is None:
@@ -126,7 +126,8 @@ class Session:
         folders = (self._folder,) if self._folder else FOLDERS
         return next((f"{f}/{name}" for f in folders if os.access(f"{f}/{name}", os.X_OK)), "")
 
-    def _write_metrics(self, summary: Summary) -> None:
+    def write_metrics(self, summary: Summary) -> None:
+        """The fleet's figures, for a site that has set metrics_dir; a note where that failed."""
         folder = getattr(self._config, "metrics_dir", None)
         if not folder:
             return

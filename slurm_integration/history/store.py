@@ -18,7 +18,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from healthcheck.node_event import NodeEvent
-from slurm_integration.history.schema import EVENTS, NODES, HistoryError, migrate
+from slurm_integration.history.schema import EVENTS, NODES, HistoryError, migrate, outdated
 from slurm_integration.history.signals import signal_of
 from slurm_integration.history.store_rows import NodeRow, Tally
 
@@ -35,8 +35,11 @@ class Store:
         self.url = url
         with _told(url):
             self._engine = _engine(url)
-            with self._writing() as connection:
-                migrate(connection)
+            with self._engine.connect() as connection:
+                old = outdated(connection)
+            if old:
+                with self._writing() as connection:
+                    migrate(connection)
 
     def __enter__(self) -> "Store":
         return self

@@ -3,14 +3,17 @@
 import time
 from collections.abc import Sequence
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from healthcheck.node_event import NodeEvent
 from healthcheck.report.clean import clean
-from slurm_integration.history.collect import Summary
 from slurm_integration.history.lemons import Ranking
 from slurm_integration.history.rates import Mtbf
 from slurm_integration.history.reliability import Statistics
 from slurm_integration.sweep.nodeset import fold
+
+if TYPE_CHECKING:  # a node shows its own log without a database's library
+    from slurm_integration.history.collect import Summary
 
 WIDTH = 80
 
@@ -81,9 +84,10 @@ def lemons_text(ranking: Ranking) -> str:
     lines.append("")
     nodes = f"{ranking.nodes} nodes, {ranking.days:.0f} days"
     if ranking.share is not None:
+        part = 100 * ranking.top / ranking.nodes
         lines += wrap(
-            f"The {ranking.top} nodes ({100 * ranking.top / ranking.nodes:.1f} %) with most failed "
-            f"jobs began {ranking.top_failures} of {ranking.failures} "
+            f"The {ranking.top} nodes with most failed jobs ({part:.1f} % of the fleet) "
+            f"began {ranking.top_failures} of {ranking.failures} that nodes began "
             f"({100 * ranking.share:.0f} %). {nodes}.",
             WIDTH,
         )
@@ -140,7 +144,7 @@ def duration(hours: float) -> str:
     return f"{hours:.1f} h"
 
 
-def summary_text(summary: Summary, seconds: float) -> str:
+def summary_text(summary: "Summary", seconds: float) -> str:
     """How a collect went: one line, and one for each way it failed."""
     reported = summary.answers.get("reported", 0)
     lines = [

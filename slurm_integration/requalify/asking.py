@@ -30,13 +30,12 @@ class Way(msgspec.Struct, frozen=True):
 class SweepLook:
     """A Look through ssh or on this machine. Raises SweepError for an unreadable ssh_config.
 
-    Ctrl-C keeps the answers that have come; `interrupted` then says that it was pressed.
+    Ctrl-C ends it and the round with it: KeyboardInterrupt, and nothing is resumed.
     """
 
     def __init__(self, way: Way) -> None:
         self._way = way
         self._errand = Errand(program=way.program, timeout_s=way.timeout_s, fanout=way.fanout)
-        self.interrupted = False
 
     def __call__(self, nodes: Sequence[NodeState]) -> Mapping[str, NodeResult]:
         """Results by node."""
@@ -45,7 +44,8 @@ class SweepLook:
         )
         engine = Engine({"ssh": self._ssh, "local": self._local}, lambda _: None)
         gathered = engine.run(targets, Routes({self._way.via: targets}))
-        self.interrupted |= gathered.interrupted
+        if gathered.interrupted:
+            raise KeyboardInterrupt
         return {result.node: result for result in gathered.results}
 
     def _ssh(self) -> Transport:

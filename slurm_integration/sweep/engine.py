@@ -12,7 +12,8 @@ from slurm_integration.sweep.routes import Routes
 from slurm_integration.sweep.transports.base import Arrival, Target, Transport, no_answer
 
 _TICK_S = 0.2
-_LEAVE_S = 3.0
+_LEAVE_S = 8.0
+"""srun is given 2 s to end, and scancel 5."""
 _UNSENT = (Answer.REFUSED, Answer.UNREACHABLE)
 Show = Callable[[NodeResult], None]
 Keep = Callable[[str, bytes], None]
@@ -53,6 +54,7 @@ class Engine:
         self._stop = threading.Event()
         self._results: dict[str, NodeResult] = {}
         self._again: dict[str, Arrival] = {}
+        self._threads: list[threading.Thread] = []
 
     def run(self, targets: Sequence[Target], routes: Routes) -> Gathered:
         """Ask all of them. Ctrl-C (KeyboardInterrupt) keeps what has arrived."""
@@ -72,7 +74,7 @@ class Engine:
         except KeyboardInterrupt:
             interrupted = True
             self._stop.set()
-            self._drain_queue(_LEAVE_S)
+            self._leave()
         for name, arrival in self._again.items():
             self._results.setdefault(name, arrival.result)
         for target in targets:
@@ -101,7 +103,7 @@ class Engine:
         return Routes(routes.ways, refused)
 
     def _round(self, routes: Routes, by_name: Mapping[str, Target], *, last: bool) -> None:
-        threads = []
+        threads = self._threads = []
         for way, targets in routes.ways.items():
             if way not in self._made:
                 self._made[way] = self._makers[way]()
@@ -140,14 +142,15 @@ class Engine:
             self._keep(result.node, arrival.snapshot)
         self._show(result)
 
-    def _drain_queue(self, seconds: float) -> None:
-        """After an interruption: take what is on its way."""
-        until = time.monotonic() + seconds
+    def _leave(self) -> None:
+        """After an interruption: let the transports end what they started (an srun left behind
+        would keep its nodes), and take what is on its way. A second Ctrl-C does not wait.
+        """
+        until = time.monotonic() + _LEAVE_S
         try:
-            while time.monotonic() < until:
-                try:
-                    self._take(self._arrivals.get(timeout=_TICK_S), None, last=True)
-                except queue.Empty:
-                    return
+            for thread in self._threads:
+                thread.join(max(0.0, until - time.monotonic()))
+            while not self._arrivals.empty():
+                self._take(self._arrivals.get_nowait(), None, last=True)
         except KeyboardInterrupt:
             return

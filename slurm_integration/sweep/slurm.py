@@ -30,7 +30,8 @@ def read_known(text: str) -> Known:
     nodes = {node.name: node for node in parse_nodes(text)}
     gpus = {}
     for line in text.split("\nNodeName="):
-        name, _, rest = line.removeprefix("NodeName=").partition(" ")
+        name, space, rest = line.removeprefix("NodeName=").partition(" ")
+        rest = space + rest
         start = rest.find(" Gres=")
         # Free text (comments, reasons) stands behind State=, Gres= before it.
         if 0 <= start < rest.find(" State="):

@@ -1,5 +1,6 @@
 """Every fault that was made for real on rank 2 is traced back to rank 2."""
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,36 @@ def test_unknown_causes_are_told_with_low_confidence(name: str) -> None:
     found = answer(name)
     if found.category == "unknown":
         assert found.confidence <= 0.5
+
+
+LAST_WORDS = {
+    "raise": "srun: error: node02: task 2: Exited with exit code 1",
+    "nan": "srun: error: node02: task 2: Exited with exit code 1",
+    "shape": "srun: error: node02: task 2: Aborted (core dumped)",
+    "skip": "",
+    "other": "srun: error: node02: task 2: Exited with exit code 1",
+    "kill": "srun: error: node02: task 2: Killed",
+    "segv": "srun: error: node02: task 2: Segmentation fault (core dumped)",
+    "hang": "srun: error: node02: task 2: Terminated",
+    "disk": "srun: error: node02: task 2: Exited with exit code 1",
+    "exit0": "",
+    "oom": "srun: error: node02: task 2: Exited with exit code 1",
+    "barrier": "srun: error: node02: task 2: Terminated",
+}
+"""What srun says of rank 2; of a task that ends well it says nothing."""
+
+
+@pytest.mark.parametrize("fault", sorted(CLASSES))
+def test_with_sruns_last_words_the_class_is_known_too(fault: str) -> None:
+    log = (FAULTS / f"{fault}.srun.log").read_bytes()
+    words = f"""{LAST_WORDS[fault]}
+srun: launch/slurm: _step_signal: Terminating StepId=77.0
+srun: error: node01: tasks 0-1: Exited with exit code 1
+srun: error: node02: task 3: Exited with exit code 1
+slurmstepd: error: *** STEP 77.0 ON node01 CANCELLED AT 2026-12-01T04:31:00 ***
+"""
+    scanned = scan_files([("job.log", BytesIO(log + words.encode()))])
+    found = classify(job_facts((1, 0), ("node01", "node02"), 2), scanned)
+    assert found.klass == CLASSES[fault], "\n".join(found.steps)
+    assert found.root.ranks == (2,)
+    assert found.root.nodes == ("node02",)

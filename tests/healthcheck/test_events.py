@@ -257,6 +257,7 @@ class TestTurningOver:
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch):
         monkeypatch.setattr(event_log, "MAX_BYTES", 4000)
+        monkeypatch.setattr(event_log.os, "fdatasync", lambda fd: None)  # a busy disk takes long
 
     def test_the_log_is_bounded_and_keeps_the_newest(self, tmp_path):
         for number in range(500):
@@ -300,6 +301,7 @@ def test_a_clock_set_back_hides_nothing(tmp_path, monkeypatch):
 def _write_many(arguments):
     folder, writer = arguments
     event_log.MAX_BYTES = 40_000
+    event_log.os.fdatasync = lambda fd: None  # in a process of its own
     return [
         record(folder, [event(writer * 1000 + n), event(writer * 1000 + 500 + n)])
         for n in range(50)
@@ -381,3 +383,38 @@ class TestRemember:
     def test_ids_sort_by_time(self):
         assert new_id(NOW) < new_id(NOW + 0.002) < new_id(NOW + 86_400)
         assert new_id(NOW) != new_id(NOW)
+
+
+class TestASimulatedNode:
+    """From a real look at a machine's files to its log."""
+
+    def look(self, node):
+        from healthcheck.baseline import load_baseline
+        from healthcheck.host import host_at
+        from healthcheck.runner import Request, run
+
+        before, _ = load_baseline(str(node.state))
+        assert before is not None
+        result = run(Request(host_at(str(node.root)), stage="prolog"))
+        now = result.snapshot.taken_at
+        note = remember(str(node.state), result.report, result.snapshot, None, None, now)
+        assert note is None
+
+    def test_a_healthy_node_has_one_line_however_many_jobs(self, h100):
+        for _ in range(3):
+            self.look(h100)
+        assert kinds(read_since(str(h100.state)).events) == ["verdict"]
+
+    def test_a_gpu_that_fell_off_the_bus_is_told_once_with_its_xid(self, h100):
+        self.look(h100)
+        h100.break_("xid-79")
+        self.look(h100)
+        self.look(h100)
+        events = read_since(str(h100.state)).events
+        assert [(e.before, e.verdict) for e in events if e.kind == "verdict"] == [
+            (None, "go"), ("go", "no-go"),
+        ]  # fmt: skip
+        assert [e.code for e in events if e.kind == "xid"].count(79) == 1
+        assert "fail" in {e.severity for e in events if e.kind == "finding"}
+        keys = [(e.check, e.subject, e.severity) for e in events if e.kind == "finding"]
+        assert len(keys) == len(set(keys))

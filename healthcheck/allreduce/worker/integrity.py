@@ -14,6 +14,8 @@ from .words import Case
 
 CHUNK = {"cpu": 1 << 18, "cuda": 1 << 26}
 """Elements at a time: on a CPU what its caches hold."""
+BATCH = {"cpu": 64 << 20, "cuda": 4 << 30}
+"""Bytes of buffers that are filled before the first of them is reduced."""
 POISON = 0x5A5A5A5A
 MAX_ROUNDS = 64
 """Ranks tried one by one as the sender of wrong data."""
@@ -67,30 +69,66 @@ def examine(case: Case, tensor: torch.Tensor, right: Callable[..., torch.Tensor]
     return {"wrong": wrong, "infinite": infinite, **first} if wrong else {}
 
 
-def run_case(ranks: Collective, case: Case, send: Send) -> bool:
-    """One verified all_reduce of `case`, told by `send`; whether all of it was right here."""
-    tensor = fill(case, ranks.rank, buffer(case, ranks.device))
-    sent = examine(case, tensor, lambda *at: words.contribution(case, ranks.rank, *at))
-    if sent:
-        send("wrong", case=case.name, op=case.op, dtype=case.dtype, where="contribution", **sent)
-    ranks.all_reduce(tensor, case.op)
-    got = examine(case, tensor, lambda *at: words.expected(case, *at))
-    if got:
-        where = "result" if case.inverted is None else "inverted"
-        send("wrong", case=case.name, op=case.op, dtype=case.dtype, where=where,
-             inverted=case.inverted, **got)  # fmt: skip
-    send("case", case=case.name, op=case.op, dtype=case.dtype, bytes=_bytes(case),
-         extra=case.inverted is not None)  # fmt: skip
-    return not (sent or got)
+def run_batch(ranks: Collective, cases: list[Case], send: Send) -> list[bool]:
+    """Verified all_reduces, told by `send`; for each whether all of it was right here.
+
+    All buffers are filled before the first all_reduce and compared after the last: where ranks
+    share CPUs, a collective between two pieces of work waits for everybody's time slice.
+    """
+    tensors, right = [], []
+    for case in cases:
+        ranks.slot.in_phase("filling " + case.name)
+        tensor = fill(case, ranks.rank, buffer(case, ranks.device))
+        sent = examine(case, tensor, _own(case, ranks.rank))
+        if sent:
+            _tell(send, case, "contribution", sent)
+        tensors.append(tensor)
+        right.append(not sent)
+    for case, tensor in zip(cases, tensors):  # noqa: B905 - of Python 3.10, and torch runs on 3.9
+        ranks.slot.in_phase("integrity " + case.name)
+        ranks.all_reduce(tensor, case.op)
+    for number, case in enumerate(cases):
+        ranks.slot.in_phase("comparing " + case.name)
+        got = examine(case, tensors[number], _expected(case))
+        if got:
+            _tell(send, case, "result" if case.inverted is None else "inverted", got)
+            right[number] = False
+        send("case", case=case.name, extra=case.inverted is not None)
+    return right
+
+
+def _own(case: Case, rank: int) -> Callable[..., torch.Tensor]:
+    return lambda *at: words.contribution(case, rank, *at)
+
+
+def _expected(case: Case) -> Callable[..., torch.Tensor]:
+    return lambda *at: words.expected(case, *at)
+
+
+def _tell(send: Send, case: Case, where: str, found: dict[str, Any]) -> None:
+    send("wrong", case=case.name, op=case.op, dtype=case.dtype, where=where,
+         inverted=case.inverted, **found)  # fmt: skip
+
+
+def batches(cases: list[Case], most: int) -> list[list[Case]]:
+    """The cases in their order, as many together as fit into `most` bytes; at least one."""
+    groups: list[list[Case]] = []
+    room = 0
+    for case in cases:
+        room -= _bytes(case)
+        if room < 0:
+            groups.append([])
+            room = most - _bytes(case)
+        groups[-1].append(case)
+    return groups
 
 
 def run_all(ranks: Collective, cases: list[Case], send: Send, wait_s: float) -> None:
     """All cases; where any rank saw a wrong bit, rounds that find its sender after that."""
-    bad: list[int] = []
-    for number, case in enumerate(cases):
-        ranks.slot.in_phase("integrity " + case.name)
-        if not run_case(ranks, case, send):
-            bad.append(number)
+    right: list[bool] = []
+    for group in batches(cases, BATCH[ranks.device.type]):
+        right += run_batch(ranks, group, send)
+    bad = [number for number, good in enumerate(right) if not good]
     ranks.slot.in_phase("exchange of results")
     told = json.dumps({"bad": bad[:64], "entered": ranks.slot.entered})
     everyone = [json.loads(text) for text in ranks.exchange(told, wait_s)]
@@ -112,18 +150,17 @@ def find_sender(ranks: Collective, count: int, seed: int, send: Send) -> None:
     """
     for rank in range(-1, min(ranks.ranks, MAX_ROUNDS)):
         case = Case("sum", "int32", count, words.mix(seed), ranks.ranks, rank)
-        ranks.slot.in_phase("finding the sender: " + case.name)
-        run_case(ranks, case, send)
+        run_batch(ranks, [case], send)
 
 
 def repeatable(ranks: Collective, count: int, seed: int, send: Send) -> None:
     """The same random floats reduced twice: the digests must agree, here and on every rank."""
     ranks.slot.in_phase("determinism")
-    digests = []
-    for _ in range(2):
-        tensor = words.uniform(words.mix(seed + ranks.rank), count, ranks.device)
-        ranks.all_reduce(tensor, "sum")
-        digests.append(digest(tensor))
+    tensor = words.uniform(words.mix(seed + ranks.rank), count, ranks.device)
+    both = [tensor, tensor.clone()]
+    for one in both:
+        ranks.all_reduce(one, "sum")
+    digests = [digest(one) for one in both]
     send("digest", what="random sum", digests=digests)
 
 

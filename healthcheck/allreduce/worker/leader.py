@@ -6,6 +6,7 @@ It never touches torch.cuda: a CUDA context does not survive a fork.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import mmap
 import os
@@ -47,7 +48,11 @@ def lead(message_fd: int, slots_fd: int) -> None:
 
 
 def _run(plan: dict[str, Any], pipe: Pipe, memory: mmap.mmap) -> None:
+    from .rank import become, rehearse  # before the fork: once and not in every rank
+
     listener = _listen(plan, pipe) if plan["store"]["serve"] else None
+    rehearse()
+    gc.freeze()
     pids: dict[int, int] = {}
     for local in range(plan["local"]):
         pid = os.fork()
@@ -55,8 +60,6 @@ def _run(plan: dict[str, Any], pipe: Pipe, memory: mmap.mmap) -> None:
             if listener is not None:
                 listener.close()
             _die_with_parent()
-            from .rank import become
-
             become(plan, local, pipe, Slot(memory, local))
         pids[pid] = plan["first"] + local
         pipe.send("forked", rank=plan["first"] + local, pid=pid)

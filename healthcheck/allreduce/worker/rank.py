@@ -155,6 +155,23 @@ class Rank:
         return cases
 
 
+def rehearse() -> None:
+    """Every kind of work once on a few elements, on the CPU and before the fork.
+
+    What torch sets up when an operation is first used is then set up once, and the ranks share it.
+    """
+    for op, dtype in (
+        ("sum", "int32"),
+        ("max", "float32"),
+        ("sum", "float16"),
+        ("sum", "bfloat16"),
+    ):
+        case = words.Case(op, dtype, 8, 1, 2)
+        tensor = integrity.fill(case, 0, integrity.buffer(case, "cpu"))
+        integrity.examine(case, tensor, lambda *at, case=case: words.expected(case, *at))
+    integrity.digest(compute.product(words.uniform(1, 4, "cpu").view(2, 2), torch.ones(2, 2)))
+
+
 def become(plan: dict[str, Any], local: int, pipe: Pipe, slot: Slot) -> None:
     """The life of a forked rank. Never returns: destructors of a sick driver could hang it."""
     try:

@@ -143,7 +143,7 @@ def _hashes(seed: int, start: int, count: int, device: Any) -> tuple[torch.Tenso
     second = first.mul(signed(0x27D4EB2F))
     second.bitwise_xor_(second >> 15)
     if first.device.type == "cpu":
-        if len(_kept) >= KEPT_CHUNKS or next(iter(_kept), key)[0] != seed:
+        if len(_kept) >= KEPT_CHUNKS:
             _kept.clear()
         _kept[key] = first, second
     return first, second

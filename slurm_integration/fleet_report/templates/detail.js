@@ -60,14 +60,20 @@ function commandOf([why, line]) {
   return make("li", {},
     make("span", { className: "why", textContent: why }),
     make("code", { textContent: line }),
-    make("button", { type: "button", className: "copy", "data-copy": line, "aria-label": `Copy ${line}`, textContent: "Copy" }));
+    make("button", { type: "button", className: "copy", "aria-label": `Copy ${line}`, textContent: "Copy" }));
+}
+
+function valueOf(metric, node) {
+  if (!metric.at) return metric.values[node];
+  metric.places ||= new Map(metric.at.map((at, place) => [at, metric.values[place]]));
+  return metric.places.get(node);
 }
 
 function figuresOf(node) {
   const figures = [];
   for (const metric of D.metrics) {
-    const value = metric.values[node];
-    if (value === null) continue;
+    const value = valueOf(metric, node);
+    if (value === undefined) continue;
     const out = (metric.low !== null && value < metric.low) || (metric.high !== null && value > metric.high);
     const words = `${value} ${metric.unit} (median ${metric.median})${out ? ", beyond the bounds" : ""}`;
     figures.push([metric.name, words, out ? "out" : ""]);

@@ -65,8 +65,9 @@ function shape(kind, x, y, size) {
     pen.moveTo(...at(0.5, 0.22)); pen.lineTo(...at(0.8, 0.76)); pen.lineTo(...at(0.2, 0.76));
     pen.fill();
   } else if (kind === "unknown") {
-    pen.arc(...at(0.5, 0.5), size * 0.2, 0, 7);
-    pen.stroke();
+    pen.font = `bold ${Math.round(size * 0.8)}px system-ui, "DejaVu Sans", sans-serif`;
+    pen.textAlign = "center";
+    pen.fillText("?", ...at(0.5, 0.8));
   } else if (kind === "silent") {
     pen.moveTo(...at(0.25, 0.5)); pen.lineTo(...at(0.75, 0.5));
     pen.stroke();
@@ -83,6 +84,7 @@ function drawGrid() {
   grid.style.height = `${height + 4}px`;
   pen.setTransform(ratio, 0, 0, ratio, 0, 2 * ratio);
   readColours();
+  pen.textAlign = "start";
   pen.font = `11px system-ui, "DejaVu Sans", sans-serif`;
   pen.fillStyle = colours.soft;
   for (const [name, x, y, room] of labels) pen.fillText(trimmed(name, room), x, y);

@@ -89,7 +89,7 @@ function startKeys() {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.copy");
     if (!button) return;
-    copy(button.id === "copy-nodes" ? byId("folded").textContent : button.dataset.copy, button);
+    copy(button.previousElementSibling.textContent, button);
   });
 }
 

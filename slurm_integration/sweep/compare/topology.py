@@ -9,8 +9,8 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 from slurm_integration.sweep.nodeset import MAX_NODES, upper_bound
 
 _FIELD = re.compile(r"(\w+)=(\S+)")
-_NUMBERED = re.compile(r"(.*\d.*?)\d+")
-"""A name with two numbers: what stands before the last one is its rack (`r12-n03` → `r12-n`)."""
+_NUMBERED = re.compile(r"(.*\d.*\D)\d+")
+"""A name with two numbers: what stands before the last one is its rack (`r12-n03` → `r12-n*`)."""
 
 
 class Switch(msgspec.Struct, frozen=True):
@@ -90,7 +90,5 @@ def _by_name(names: frozenset[str]) -> tuple[Switch, ...]:
             racks.setdefault(told[1], set()).add(name)
     if len(racks) < 2:
         return ()
-    made = [
-        Switch(rack.rstrip("-_") or rack, "rack", frozenset(nodes)) for rack, nodes in racks.items()
-    ]
+    made = [Switch(f"{rack}*", "rack", frozenset(nodes)) for rack, nodes in racks.items()]
     return tuple(sorted(made, key=lambda one: (-len(one.nodes), one.name)))

@@ -1,5 +1,6 @@
 """The algorithm step by step, on evidence made by hand."""
 
+import msgspec
 import pytest
 
 from epilog.attribute import attribute
@@ -69,10 +70,36 @@ def test_a_cancelled_step_after_a_time_out_is_the_teardown() -> None:
     assert attribute(NOBODY, evidence).klass == "unknown/nccl-timeout"
 
 
+def test_a_time_out_long_before_the_time_limit_is_the_cause() -> None:
+    waited = seen("unknown/nccl-timeout", Role.SYMPTOM, 1, rank=0)
+    limit = seen("scheduler/time-limit", line=9)
+    works = [stood(r, 5, 3, op="ALLREDUCE") for r in (0, 1, 2)] + [stood(3, 3, 3)]
+    found = attribute(NOBODY, [waited, limit], works)
+    assert (found.klass, found.root.ranks) == ("user/desync", (3,))
+    assert attribute(NOBODY, [msgspec.structs.replace(waited, line=20), limit], works).klass == (
+        "scheduler/time-limit"
+    )
+
+
 def test_the_clock_tells_a_time_limit_that_no_line_names() -> None:
     facts = JobFacts(started_at=0.0, ended_at=3605.0, time_limit_at=3600.0)
     assert attribute(facts, []).klass == "scheduler/time-limit"
     assert attribute(facts, [seen("user/cuda-oom", rank=1)]).klass == "user/cuda-oom"
+
+
+def test_a_state_told_by_slurm_does_not_hide_a_cause() -> None:
+    state = Evidence(
+        "scontrol show job", 0, Role.ROOT, "scheduler/time-limit", "", at=5000.0, fact=True
+    )
+    raised = seen("user/python-exception", rank=1, at=100.0)
+    assert attribute(NOBODY, [state, raised]).klass == "scheduler/time-limit"
+    assert attribute(NOBODY, [state, seen("user/cuda-oom", rank=1)]).klass == "user/cuda-oom"
+    line = seen("scheduler/time-limit", line=9)
+    assert attribute(NOBODY, [state, raised, line]).klass == "scheduler/time-limit"
+    ended = seen("user/python-exception", Role.SYMPTOM, 5, fields={"exitcode": "1"})
+    assert attribute(NOBODY, [state, raised, ended, line]).klass == "user/python-exception"
+    lost = Evidence("state", 0, Role.ROOT, "scheduler/node-failure", "", fact=True)
+    assert attribute(NOBODY, [lost]).drain is Drain.REVIEW
 
 
 # --- step 2
@@ -158,6 +185,13 @@ def test_signal_9_needs_proof_to_be_the_memory() -> None:
     assert (found.klass, found.root.ranks, found.root.nodes) == ("user/host-oom", (2,), ("n1",))
 
 
+def test_the_exit_record_names_who_died_first() -> None:
+    exits = [TaskExit(r, "n1", None, 9, 100.0 + 30 * (r != 2), True) for r in range(4)]
+    works = [stood(r, 5, 3, op="ALLREDUCE") for r in (0, 1, 3)]
+    found = attribute(JobFacts(world_size=4, exits=tuple(exits)), [], works)
+    assert (found.klass, found.root.ranks, found.root.nodes) == ("unknown/sigkill", (2,), ("n1",))
+
+
 # --- step 4
 
 
@@ -201,6 +235,18 @@ def test_two_groups_that_wait_for_each_other_are_a_deadlock() -> None:
     found = attribute(NOBODY, [], works)
     assert found.klass == "user/desync"
     assert any("deadlock" in step for step in found.steps)
+
+
+def test_waits_for_messages_are_followed_to_their_end() -> None:
+    works = [stood(r, 20, 18) for r in (0, 1, 2, 3)] + [stood(4, 18, 18)]
+    waits = [
+        seen("unknown/hang", Role.SYMPTOM, r, rank=r, fields={"peer_rank": str(peer)})
+        for r, peer in ((4, 5), (5, 6))
+    ]
+    found = attribute(NOBODY, waits, works)
+    assert (found.klass, found.root.ranks) == ("unknown/hang", (6,))
+    circle = [*waits, seen("unknown/hang", Role.SYMPTOM, 9, rank=6, fields={"peer_rank": "4"})]
+    assert attribute(NOBODY, circle, works).root.ranks == (4,)
 
 
 def test_a_tie_is_said_to_be_one() -> None:

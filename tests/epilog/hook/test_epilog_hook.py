@@ -214,7 +214,7 @@ def test_what_the_prolog_saw_already_did_not_begin_in_this_job(after, h100, home
     after(program="/nowhere/scontrol")
     report = report_of(h100)
     assert report["node"]["verdict"] == "no-go"
-    assert report["class"] == "user/python-exception"
+    assert report["class"] == "user/python-exception", report["evidence"]
 
 
 @pytest.mark.parametrize("text", ["dry_rum = 1\n", "\x00", "[epilog]\nno_such = 1\n"])
@@ -256,6 +256,19 @@ def test_a_bug_of_ours_exits_zero_and_says_so(after, tmp_path):
     done = after(PYTHONPATH=str(site))
     assert done.returncode == 0
     assert "the epilog itself broke" in done.stderr
+
+
+def test_a_bug_in_reading_the_job_does_not_keep_the_node_from_being_drained(
+    after, tmp_path, fake_slurm, h100
+):
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import sys; sys.modules['epilog.act'] = None\n")
+    h100.break_("xid-79")
+    done = after(config="dry_run = false\n", program=fake_slurm.program, PYTHONPATH=str(site))
+    assert done.returncode == 0
+    assert "this is a bug" in done.stdout
+    assert set(fake_slurm.drained) == {"node01"}
 
 
 def test_nothing_is_left_running(after, home):

@@ -1,4 +1,4 @@
-"""Carrying out what was decided: requeue, comment, suspicions, diagnosis; within the site's wish."""
+"""Carrying out what was decided: requeue, comment, suspicions, diagnosis, as the site wishes."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_a_site_can_forbid_drains_for_diagnosis(fake_slurm, tmp_path):
 def ask(fake_slurm, wait=0.0, job=4711):
     slurm = Scontrol(fake_slurm.program, 5)
     until = time.monotonic() + wait
-    return drained_for(slurm, "node01,node02", "node01", job, "hardware/gpu-off-bus", until)
+    return drained_for(slurm, "node01,node02", "node01", job, until)
 
 
 def test_another_nodes_own_drain_for_this_job_is_a_fact_of_it(fake_slurm):
@@ -149,9 +149,30 @@ def test_slurm_that_does_not_answer_is_a_note(fake_slurm):
     assert "could not be asked" in note
 
 
-def test_a_check_of_the_kernel_log_takes_the_class_that_the_log_suspects():
-    assert fact_of_drain("n", "xid", "r", "hardware/gpu-gsp").klass == "hardware/gpu-gsp"
-    assert fact_of_drain("n", "ib-ports", "r", "hardware/gpu-gsp").klass == "network/ib-link"
+@pytest.mark.parametrize(
+    ("check", "reason", "klass"),
+    [
+        ("xid", "0000:b3:00.0: Xid 79 (GPU has fallen off the bus)", "hardware/gpu-off-bus"),
+        ("xid", "0000:b3:00.0: Xid 48 (DBE)", "hardware/gpu-ecc"),
+        ("xid", "0000:b3:00.0: Xid 9999 (news)", "hardware/gpu-hang"),
+        ("sxid", "SXid 20034", "hardware/gpu-nvlink"),
+        ("ib-ports", "mlx5_0/1 is down", "network/ib-link"),
+        ("gpu-temperature", "0000:b3:00.0: 95 °C", None),
+        (None, "somebody shortened it", None),
+    ],
+)
+def test_the_check_that_drained_a_node_gives_the_class(check, reason, klass):
+    fact = fact_of_drain("n", check, reason)
+    assert (fact.klass if fact else None) == klass
+
+
+def test_peers_are_waited_for_while_their_epilogs_run(fake_slurm):
+    started = time.monotonic()
+    ask(fake_slurm, wait=60)
+    assert time.monotonic() - started < 10
+    fake_slurm.set("node02", state="IDLE+COMPLETING")
+    assert ask(fake_slurm, wait=1.5) == ([], None)
+    assert time.monotonic() - started > 1
 
 
 def snapshot(**more):

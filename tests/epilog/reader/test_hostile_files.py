@@ -1,4 +1,4 @@
-"""Reading files that a user chose, as that user: what must not be read, and what must not hold us."""
+"""Reading files that a user chose, as that user: what is not read, and what does not hold us."""
 
 import mmap
 import os
@@ -210,7 +210,7 @@ def rights(errand, notes, deadline):
     status = Path("/proc/self/status").read_text()
     said += [line for line in status.splitlines() if line.startswith(("CapEff", "CapPrm", "NoNew"))]
     said.append(str(sorted(int(fd) for fd in os.listdir("/proc/self/fd"))))
-    for act in (lambda: os.setuid(0), lambda: open("/etc/shadow"), lambda: os.seteuid(0)):
+    for act in (lambda: os.setuid(0), lambda: os.open("/etc/shadow", os.O_RDONLY), lambda: os.seteuid(0)):
         try:
             act()
             said.append("DID IT")

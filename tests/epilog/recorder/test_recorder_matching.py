@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from epilog.model import Role
+from epilog.classify import Heard, classify
+from epilog.model import JobFacts, Role
 from epilog.recorder import read_dumps
+from epilog.scan import ScanResult
 
 _SPEC = importlib.util.spec_from_file_location(
     "recorder_dumps", Path(__file__).with_name("dumps.py")
@@ -105,6 +107,7 @@ def test_the_rank_that_is_behind_is_told_and_its_place_recorded():
     (found,) = [e for e in result.evidence if e.signature == "flight-recorder-behind"]
     assert (found.rank, found.role) == (1, Role.SYMPTOM)
     assert found.fields["enqueued"] == "1"
+    assert "last call of all was all_reduce at step /home/u/train.py:41" in found.text
     works = {w.rank: w for w in result.works}
     assert (works[1].enqueued, works[1].completed) == (1, 1)
     assert (works[0].enqueued, works[0].completed, works[0].op) == (3, 2, "all_reduce")
@@ -229,3 +232,16 @@ def test_real_dumps_of_gloo(case):
     assert (first.signature, first.rank) == REAL[case]
     if case == "dead":
         assert first.fields["absent"] == "2"
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_attribution_finds_the_rank_from_real_dumps_alone(case):
+    folder = DATA / f"torch-2.13-gloo-{case}"
+    files = [(p.name, io.BytesIO(p.read_bytes())) for p in sorted(folder.iterdir())]
+    heard = read_dumps(files)
+    answer = classify(
+        JobFacts(job_id=1, exit_code=1), ScanResult(), Heard(heard.evidence, heard.works)
+    )
+    assert answer.root.ranks == (2,), answer
+    assert answer.klass in ("user/desync", "unknown/hang")
+    assert answer.drain.value == "no"

@@ -35,7 +35,7 @@ def fly():
 
     def go(fault="none", ranks=4, *, within=60.0, script=FAULTY, watch=lambda _: None, **change):
         plan = make_plan("gloo", "quick", ranks, sizes=(1 << 20,), timeout_s=4.0, node="node01")
-        plan = msgspec.structs.replace(plan, iterations=3, **change)
+        plan = msgspec.structs.replace(plan, **{"iterations": 3, **change})
         child = start(sys.executable, {"FAULT": fault}, str(script))
         return run(child, plan, time.monotonic() + within, watch=watch)
 

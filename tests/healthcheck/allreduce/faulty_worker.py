@@ -166,7 +166,7 @@ def matmul():
 
     def product(a, b):
         right = real(a, b)
-        if mine[-1] == RANK:
+        if mine and mine[-1] == RANK:
             right[5, 9] += 1
         return right
 

@@ -15,7 +15,7 @@ from slurm_integration.fleet_report.groups import gather
 from slurm_integration.fleet_report.payload import embed, payload
 from slurm_integration.fleet_report.plots import MAX_DOTS, draw
 from slurm_integration.fleet_report.reading import MAX_FINDINGS, Standing, read_result
-from slurm_integration.sweep.model import Answer, Metric, NodeResult, Sweep
+from slurm_integration.sweep.model import Answer, Comparison, Metric, NodeResult, Sweep
 
 
 def data_of(page: str) -> dict:
@@ -87,7 +87,7 @@ def test_a_node_with_very_many_findings_keeps_the_worst_and_says_how_many_more()
 
 
 def test_beyond_the_text_budget_findings_keep_their_check(monkeypatch):
-    monkeypatch.setattr(payload_module, "TEXT_BUDGET", 5_000)
+    monkeypatch.setattr(payload_module, "BUDGET", 9_000)
     results = [
         result(f"node{n:03d}", "no-go", [trouble(0) | {"message": f"{n}" * 100}])
         for n in range(200)
@@ -184,3 +184,25 @@ def test_the_page_carries_every_node_once_in_the_sweeps_order():
     assert data["names"] == [r.node for r in sweep.results]
     kinds = [data["standings"][int(digit)] for digit in data["standing"]]
     assert kinds == [r.verdict.value if r.verdict else "no answer" for r in sweep.results]
+
+
+def test_a_fleet_where_everything_fails_differently_stays_below_eight_megabytes():
+    results = []
+    for number in range(10_000):
+        found = [
+            trouble(at) | {"check": f"check-{at}", "message": f"{number} and {at}: " + "word " * 20}
+            for at in range(30)
+        ]
+        results.append(result(f"gpu-{number:05d}-rack{number % 97}", "no-go", found))
+    page = render(Sweep(0, 0, "sweep", tuple(results)))
+    assert len(page.encode()) < 8_000_000
+    assert len(data_of(page)["findings"]) == 10_000
+
+
+def test_a_figure_of_some_nodes_stays_with_them_and_has_a_name_people_say():
+    results = tuple(result(f"node{number}") for number in range(4))
+    metric = Metric("gpu_power_w", "W", "g", 5.0, 1.0, None, 9.0, {"node1": 4.0, "node3": 5.5})
+    page = render(Sweep(0, 0, "sweep", results, comparison=Comparison((), (metric,))))
+    told = data_of(page)["metrics"][0]
+    assert (told["name"], told["at"], told["values"]) == ("mean GPU power", [1, 3], [4, 5.5])
+    assert "mean GPU power" in page.partition('id="data"')[0]

@@ -8,12 +8,11 @@ from slurm_integration.history import collect as module
 from slurm_integration.history.collect import (
     MAX_GROUPS,
     OVERLAP_S,
-    Busy,
     Collector,
     groups,
-    only_one,
 )
 from slurm_integration.history.export import Export
+from slurm_integration.history.lock import Busy, only_one
 from slurm_integration.history.slurm_signs import (
     excluded_events,
     held_events,

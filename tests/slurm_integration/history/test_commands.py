@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -14,7 +15,7 @@ from slurm_integration.commands.collect import command as collect
 from slurm_integration.commands.history import command as history
 from slurm_integration.commands.lemons import command as lemons
 from slurm_integration.commands.stats import command as stats
-from slurm_integration.history.collect import only_one
+from slurm_integration.history.lock import only_one
 from slurm_integration.history.store import Store
 from slurm_integration.history.store_rows import NodeRow
 
@@ -63,7 +64,7 @@ def filled(tmp_path):
 def test_lemons_names_the_node_and_its_share(filled):
     text = run(lemons, "--db", filled)
     assert text.splitlines()[1].startswith("*node07")
-    assert "began 7 of 7 (100 %)" in text.replace("\n", " ")
+    assert "began 7 of 7 that nodes began (100 %)" in text.replace("\n", " ")
     assert "multi-node jobs failed here: 6" in text
     assert max(map(len, text.splitlines())) <= 80
 
@@ -170,10 +171,82 @@ def test_collecting_this_machine_fills_the_history(node):
 
 def test_a_node_without_flightcheck_is_named(node):
     text = run(collect, "--via", "local", "--program", "/nonexistent/flightcheck", code=1)
-    assert "not-installed" in text or "reported" in text
+    assert "0 of 1 nodes answered" in text
+    assert "not-installed" in text
 
 
 def test_a_second_collect_goes_away(node):
     folder, _ = node
     with only_one(f"{folder}/state/collect.lock"):
         assert "another one is running" in run(collect, "--via", "local", code=75)
+
+
+def test_a_host_that_does_not_exist_is_named_and_asked_again_next_time(node):
+    folder, program = node
+    text = run(collect, "-w", "no-such-host.invalid", "--program", program, code=1)
+    assert "no-such-host.invalid: unreachable" in text
+    with Store(f"sqlite:///{folder}/state/history.db") as store:
+        assert store.nodes()["no-such-host.invalid"].asked_from == 0.0
+
+
+@pytest.mark.parametrize("nodes", ["n[1-", "n[1-9999999]", "-rf", "a b", ","])
+def test_odd_node_lists_are_usage_errors(node, nodes):
+    from click import UsageError
+
+    with pytest.raises(UsageError):
+        run(collect, "-w", nodes)
+
+
+def test_the_fleets_metrics_are_written_where_the_site_wants_them(filled, tmp_path):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    from healthcheck.config import Config
+    from slurm_integration.history.collect import Summary
+    from slurm_integration.history.session import Session
+
+    class WithMetrics(Config, frozen=True):
+        metrics_dir: str | None = None
+
+    given = {
+        "via": "local", "accept_new": False, "ssh_config": "", "user": "", "identity": "",
+        "program": "flightcheck", "timeout_s": 60, "fanout": 1,
+    }  # fmt: skip
+    summary = Summary(20, {"reported": 20}, 3, 2, 0, 0, (), ())
+    with Store(filled) as store:
+        Session(store, WithMetrics(metrics_dir=str(tmp_path)), given).write_metrics(summary)
+    text = (tmp_path / "flightcheck_collect.prom").read_text()
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["flightcheck_lemons",] == 1
+    assert samples["flightcheck_lemon_score", "node07"] > 3
+    assert samples["flightcheck_collect_nodes", "reported"] == 20
+    assert samples["flightcheck_fleet_failures", "h100-sxm", "job hardware/gpu-lost"] == 6
+
+
+WITHOUT = """
+import sys
+sys.modules["sqlalchemy"] = None
+from importlib import import_module
+command = import_module("slurm_integration.commands." + sys.argv.pop(1)).command
+command()
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("history",), 0, "79"),
+        (("history", "--export-since", "0"), 0, '"snapshot"'),
+        (("history", "node07"), 3, "pip install 'flightcheck[fleet]'"),
+        (("lemons",), 3, "pip install 'flightcheck[fleet]'"),
+        (("stats",), 3, "pip install 'flightcheck[fleet]'"),
+        (("collect",), 3, "pip install 'flightcheck[fleet]'"),
+    ],
+)
+def test_a_node_needs_no_database_library_and_an_admin_host_is_told(node, argv, code, said):
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *argv], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr

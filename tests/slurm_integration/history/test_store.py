@@ -131,6 +131,34 @@ def test_two_writers_wait_for_each_other(url):
     assert sum(news) == 100
 
 
+def test_a_new_database_can_be_opened_by_many_at_once(url):
+    troubles = []
+
+    def open_it():
+        try:
+            Store(url).__exit__(None, None, None)
+        except HistoryError as error:
+            troubles.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert troubles == []
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path):
+    url = f"sqlite:///{tmp_path}/history.db"
+    with Store(url) as store:
+        store.add([event(1)])
+        writer = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        with Store(url) as reader:
+            assert len(reader.events("node01")) == 1
+        writer.close()
+
+
 def test_a_database_of_a_newer_release_is_left_alone(url):
     Store(url).__exit__(None, None, None)
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))

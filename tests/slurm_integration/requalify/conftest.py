@@ -39,10 +39,8 @@ class HealingCluster:
         jobs = []
         for node, fault in faults.items():
             live.break_machine(self.root(node), fault)
-            jobs.append(
-                self.run("sbatch", "--parsable", "-w", node, "--gpus-per-node=8", "--output=/dev/null",
-                         "--wrap=true")
-            )  # fmt: skip
+            options = ("-w", node, "--gpus-per-node=8", "--output=/dev/null", "--wrap=true")
+            jobs.append(self.run("sbatch", "--parsable", *options))
         self.wait(lambda: all(self.nodes()[node].ours for node in faults))
         for job in jobs:
             self.run("scancel", job)

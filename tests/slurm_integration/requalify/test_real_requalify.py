@@ -1,9 +1,11 @@
-"""On a real Slurm cluster: drained by our prolog, healed or not, and exactly the right ones back."""
+"""On a real Slurm cluster: our prolog drains, and exactly the right nodes come back."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from slurm_integration.requalify.door import RequalifyScontrol
 from slurm_integration.requalify.round import Requalifier
 from slurm_integration.requalify.rules import Rules
 from slurm_integration.requalify.store import Store
-from slurm_integration.sandbox import cluster
+from slurm_integration.sandbox import cluster, sshd
 from slurm_integration.sandbox.machine import live
 from slurm_integration.sweep.model import Answer, NodeResult
 
@@ -103,11 +105,10 @@ def test_exactly_the_proven_nodes_come_back(healing, requalify):
 
 def test_a_flapping_node_does_not_come_back(healing, requalify):
     requalifier = requalify()
-    healing.drain_by_prolog({"node01": REBOOT, "node02": REBOOT})
+    healing.drain_by_prolog({"node01": "gpu-missing", "node02": "gpu-missing"})
     healing.heal("node01", "node02")
     rounds(requalifier, 2)
     assert not healing.nodes()["node01"].held
-    # Another fault: the same Xid again would be for new hardware.
     healing.drain_by_prolog({"node01": "gpu-missing"})
     healing.heal("node01")
     end = rounds(requalifier, 3)
@@ -130,3 +131,46 @@ def test_a_reboot_that_is_configured_is_asked_for_once_and_stays_one_drain(heali
     assert len(record.reboots) == 1
     assert record.strikes == 0
     assert record.reason.endswith(": reboot issued")
+
+
+@pytest.fixture
+def reached_by_ssh(healing):
+    """node01 and node02 with an sshd of their own; the ssh_config that leads there."""
+    why = sshd.why_not()
+    if why:
+        pytest.skip(why)
+    folder = Path(tempfile.mkdtemp(prefix="fc-sshd-", dir="/tmp"))
+    daemons: dict[str, sshd.Sshd] = {}
+    try:
+        for name in ("node01", "node02"):
+            variables = {**live.environment(healing.root(name)), "SLURMD_NODENAME": name}
+            daemons[name] = sshd.start(folder, name, environment=variables)
+        yield sshd.client_config(folder, daemons)
+    finally:
+        for daemon in daemons.values():
+            sshd.stop(daemon)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_command_proves_nodes_through_ssh(healing, requalify, reached_by_ssh, tmp_path):
+    healing.drain_by_prolog({"node01": "gpu-missing", "node02": "gpu-missing"})
+    healing.heal("node01")
+    code = "from slurm_integration.commands.requalify import command; command()"
+    argv = [
+        *(sys.executable, "-c", code, "--config", str(healing.state / "flightcheck.toml")),
+        *("--ssh-config", str(reached_by_ssh), "--program", FLIGHTCHECK),
+        *("--state-dir", str(tmp_path), "--passes", "2", "--spread", "1"),
+    ]
+    environment = cluster.client_environment(str(healing.state))
+    said = []
+    for _ in range(2):
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+        time.sleep(1.1)
+    assert "node01: 1 of 2 clean passes" in said[0]
+    assert "node01: resumed: 2 clean passes" in said[1]
+    assert "node02: still sick: gpu-" in said[1]
+    assert "next: scontrol reboot node02" in said[1]
+    assert not healing.nodes()["node01"].held
+    assert healing.nodes()["node02"].drained

@@ -214,9 +214,7 @@ def test_a_resume_that_did_not_arrive_changes_nothing():
     assert same.passes == (1.0,)
 
 
-@pytest.mark.parametrize(
-    ("again_after", "strikes"), [(60, 1), (24 * HOUR, 1), (24 * HOUR + 1, 0)]
-)
+@pytest.mark.parametrize(("again_after", "strikes"), [(60, 1), (24 * HOUR, 1), (24 * HOUR + 1, 0)])
 def test_drained_again_soon_after_a_resume_is_a_strike(again_after, strikes):
     book = Book({"node01": record(resuming_at=NOW)})
     book = review(book, [serving()], NOW + 1, RULES)

@@ -1,6 +1,9 @@
 """Whole rounds against a stand-in for scontrol: what is sent, and what is never sent."""
 
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -14,8 +17,6 @@ from slurm_integration.requalify.round import Requalifier, SlurmError
 from slurm_integration.requalify.rules import Rules
 from slurm_integration.requalify.store import FILE, MAX_BYTES, Store, StoreError
 from slurm_integration.requalify.words import as_text
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 OURS = "flightcheck: no-go gpu-count: 7 of 8 GPUs visible"
 RULES = Rules(passes=2, spread_s=600)
@@ -64,7 +65,11 @@ def test_nodes_come_back_after_their_passes_in_one_update(bench):
     assert bench.updates() == ["update NodeName=node[01-02] State=RESUME"]
     assert set(bench.fake.drained) == {"node03"}
     # the healthy were not asked again before a pass would count; the sick one was each time
-    assert bench.asked == [["node01", "node02", "node03"], ["node03"], ["node01", "node02", "node03"]]
+    assert bench.asked == [
+        ["node01", "node02", "node03"],
+        ["node03"],
+        ["node01", "node02", "node03"],
+    ]
 
 
 def test_foreign_drains_are_neither_asked_nor_touched(bench):
@@ -234,9 +239,15 @@ def test_the_state_survives_a_failed_write_whole(bench, monkeypatch):
 
 
 def test_two_requalifies_do_not_work_at_once(tmp_path):
-    with Store(str(tmp_path)).locked(), pytest.raises(StoreError, match="another requalify"):
-        with Store(str(tmp_path)).locked():
-            pass
+    other = Store(str(tmp_path)).locked()
+    with (
+        Store(str(tmp_path)).locked(),
+        pytest.raises(StoreError, match="another requalify"),
+        other,
+    ):
+        pass
+    with Store(str(tmp_path)).locked():
+        pass
 
 
 def test_a_host_cannot_put_words_into_the_operators_commands(bench):
@@ -299,3 +310,48 @@ def test_a_malformed_node_list_is_a_usage_error(fake, tmp_path, nodes):
     ended = command_line(fake, tmp_path, "-w", nodes)
     assert "-w" in str(ended.exception)
     assert fake.calls == []
+
+
+def test_watching_goes_on_through_a_slurm_that_is_away_and_ends_on_a_signal(fake, tmp_path, h100):
+    config = tmp_path / "flightcheck.toml"
+    config.write_text(f'dry_run = false\n[drain]\nscontrol = "{fake.program}"\n')
+    fake.drain("node01", OURS)
+    fake.mood(refuse="show")
+    code = "from slurm_integration.commands.requalify import command; command()"
+    argv = [
+        *("--config", str(config), "--state-dir", str(tmp_path / "memory"), "--via", "local"),
+        *("--watch", "--interval", "1", "--passes", "2", "--spread", "1"),
+    ]
+    watching = subprocess.Popen(
+        [sys.executable, "-c", code, *argv], env=h100.environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 60
+        while not fake.calls and time.monotonic() < until:
+            time.sleep(0.1)
+        fake.mood()
+        while fake.drained and time.monotonic() < until:
+            time.sleep(0.1)
+        watching.send_signal(signal.SIGTERM)
+        said, complained = watching.communicate(timeout=60)
+    finally:
+        watching.kill()
+    assert fake.drained == {}
+    assert "node01: 1 of 2 clean passes" in said
+    assert "node01: resumed: 2 clean passes" in said
+    assert "permission denied" in complained
+    assert watching.returncode == 0
+
+
+def test_ctrl_c_during_a_look_resumes_nothing(fake, tmp_path):
+    bench = Bench(fake, tmp_path, Rules(passes=1, spread_s=0))
+    fake.drain("node01", OURS)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    bench.requalifier._look = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        bench.round()
+    assert set(fake.drained) == {"node01"}

@@ -13,7 +13,7 @@ import pytest
 
 from slurm_integration.sandbox import cluster, sshd
 from slurm_integration.sandbox.machine import live
-from slurm_integration.sweep.model import NodeResult, Sweep, decode_sweep
+from slurm_integration.sweep.model import Answer, NodeResult, Sweep, decode_sweep
 
 BIN = Path(sys.executable).parent
 WRAPPER = """\
@@ -163,7 +163,7 @@ def make_result() -> Callable[..., NodeResult]:
 
     def make(node: str, verdict: str = "go", *findings, answer: str = "reported", **more):
         told = report(node, verdict, *findings) if answer == "reported" else None
-        return NodeResult(node, more.pop("transport", "ssh"), answer, told, **more)
+        return NodeResult(node, more.pop("transport", "ssh"), Answer(answer), told, **more)
 
     return make
 

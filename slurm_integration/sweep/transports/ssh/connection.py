@@ -18,6 +18,8 @@ from slurm_integration.sweep.transports.ssh.known_hosts import KnownHosts, Match
 WINDOW = 256 << 10
 """Bytes a host may send ahead of us: bounds memory at any fan-out."""
 MAX_ERRORS = 8192
+_STDERR_S = 2.0
+"""How often standard error is emptied while standard output is awaited."""
 _POLL_S = 5.0
 """How often paramiko's thread looks whether it should end; we wake it by closing the socket."""
 _KEX_FIRST = ("curve25519-sha256", "curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
@@ -210,7 +212,7 @@ class Connection:
 
     def _collect(self, channel: paramiko.Channel, max_output: int) -> tuple[bytes, bytes]:
         said, complained = bytearray(), bytearray()
-        channel.settimeout(0.5)
+        channel.settimeout(_STDERR_S)
         while len(said) <= max_output:
             try:
                 chunk = channel.recv(65536)
