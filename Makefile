@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 APT    := slurm-wlm munge gcc libc6-dev strace
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test lint types contracts format bench wheel schema clean
+.PHONY: help venv system demo test lint types contracts format bench accuracy wheel schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ bench: venv system  ## Time and memory of a whole prolog (NHC=path compares with
 	@$(PYTHON) -m venv .bench && .bench/bin/pip install --quiet --disable-pip-version-check dist/flightcheck-*.whl
 	@.bench/bin/python -m compileall -q .bench/lib
 	FLIGHTCHECK_BIN=$(CURDIR)/.bench/bin $(BIN)/python -m benchmarks.prolog
+
+accuracy: venv  ## Score the attribution of failures (FOLDER=path for other labelled logs)
+	$(BIN)/python -m benchmarks.accuracy $(FOLDER)
 
 schema: venv  ## Write the JSON schema of the report anew
 	$(BIN)/python -m healthcheck.report.schema

@@ -35,11 +35,25 @@ def config_faults(
                 faults.append(unknown(("checks", name), checks, "check"))
             continue
         faults += _limit_faults(settings.limits, declared.limits, ("checks", name, "limits"))
+    return list(notes(path, _text(path), faults))
+
+
+def table_faults(
+    path: str, tables: Mapping[str, tuple[dict[str, Any], type[msgspec.Struct]]]
+) -> list[str]:
+    """Notes for whole tables of a configuration, each with the struct that it must convert to."""
+    faults: list[Fault] = []
+    for name, (values, kind) in tables.items():
+        faults += faults_of(values, kind, (name,))
+    return list(notes(path, _text(path), faults))
+
+
+def _text(path: str) -> str:
+    """The file again, to find lines in; nothing where it cannot be read."""
     try:
-        text = read_toml(path, private=True).text
+        return read_toml(path, private=True).text
     except (Refused, FileNotFoundError):
-        text = ""
-    return list(notes(path, text, faults))
+        return ""
 
 
 def _limit_faults(

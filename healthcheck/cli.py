@@ -17,10 +17,12 @@ from healthcheck.model import Job  # noqa: E402
 COMMANDS = {
     "baseline": "healthcheck.commands.baseline:command",
     "check": "healthcheck.commands.check:command",
+    "classify": "epilog.commands.classify:command",
     "config": "healthcheck.commands.config:command",
     "drains": "slurm_integration.commands.drains:command",
     "explain": "healthcheck.commands.explain:command",
     "profile": "healthcheck.commands.profile:command",
+    "requalify": "slurm_integration.commands.requalify:command",
     "resume": "slurm_integration.commands.resume:command",
     "sandbox": "slurm_integration.commands.sandbox:command",
     "sweep": "slurm_integration.commands.sweep:command",

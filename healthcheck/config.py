@@ -75,6 +75,32 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     services: tuple[Name, ...] = ()
     drain: DrainSettings = DrainSettings()
     checks: dict[str, CheckSettings] = {}
+    allreduce: dict[str, Any] = {}
+    epilog: dict[str, Any] = {}
+    requalify: dict[str, Any] = {}
+
+
+SECTIONS = {
+    "allreduce": "healthcheck.allreduce.settings:AllreduceSettings",
+    "epilog": "epilog.settings:EpilogSettings",
+    "requalify": "slurm_integration.requalify.rules:Rules",
+}
+"""Tables whose settings belong to another room: where their struct is. By dotted name, so that a
+prolog pays for none of them and the domain does not import the packages above it."""
+
+
+def section_type(name: str) -> type[msgspec.Struct]:
+    """The struct of a table in SECTIONS."""
+    from importlib import import_module
+
+    module, _, kind = SECTIONS[name].partition(":")
+    found: type[msgspec.Struct] = getattr(import_module(module), kind)
+    return found
+
+
+def section(config: Config, name: str) -> msgspec.Struct:
+    """The settings in a table of SECTIONS. Raises msgspec.ValidationError where it is wrong."""
+    return msgspec.convert(getattr(config, name), section_type(name))
 
 
 def load_config(path: str = CONFIG_PATH, *, verify: bool = True) -> tuple[Config, list[str], bool]:
@@ -82,15 +108,15 @@ def load_config(path: str = CONFIG_PATH, *, verify: bool = True) -> tuple[Config
 
     A refused file means the defaults too: the notes say what is wrong where, and the verdict is
     then at least unknown and never drains. `verify=False` leaves the names and limits of checks
-    to a later `check_faults`, for a caller that has not loaded the checks yet.
+    to a later `check_faults`, and the tables of SECTIONS to whoever uses them.
     """
     from healthcheck.strict_toml import Refused, convert, read_toml
 
     try:
         document = read_toml(path, private=True)
         config = convert(document, Config)
-        if verify and config.checks:
-            told = check_faults(config, path)
+        if verify:
+            told = [*section_faults(config, path), *check_faults(config, path)]
             if told:
                 raise Refused(*told)
     except FileNotFoundError:
@@ -124,6 +150,16 @@ def check_faults(config: Config, path: str = CONFIG_PATH) -> list[str]:
     from healthcheck.check_tables import config_faults
 
     return config_faults(config, path, checks, lenient=bool(broken))
+
+
+def section_faults(config: Config, path: str = CONFIG_PATH) -> list[str]:
+    """Notes for the tables of SECTIONS that their rooms refuse."""
+    used = [name for name in SECTIONS if getattr(config, name)]
+    if not used:
+        return []
+    from healthcheck.check_tables import table_faults
+
+    return table_faults(path, {name: (getattr(config, name), section_type(name)) for name in used})
 
 
 def _convertible(limits: dict[str, Any], kind: type[msgspec.Struct]) -> bool:

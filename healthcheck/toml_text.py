@@ -28,7 +28,7 @@ def value_text(value: Any) -> str:
         return f"[{', '.join(value_text(inner) for inner in value)}]"
     if isinstance(value, dict):
         pairs = (f"{key_text(key)} = {value_text(inner)}" for key, inner in value.items())
-        return f"{{ {', '.join(pairs)} }}"
+        return f"{{ {', '.join(pairs)} }}" if value else "{}"
     raise TypeError(f"expected a value that TOML has, found {type(value).__name__}")
 
 

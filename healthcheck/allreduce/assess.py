@@ -97,8 +97,14 @@ def _conclude(told: Told, plan: Plan, wrong: bool) -> Conclusion:
             f"time was up after {told.duration_s:.1f} s while every rank still made progress",
         )
     suspects = blame.hanging(told)
+    lost = blame.lost(told)
+    if not suspects and lost is not None:
+        return Conclusion(AllreduceEnd.DIED, f"the other ranks went away: {lost}")
     words = "; ".join(f"rank {s.rank} {s.why}" for s in suspects) or (
         "every rank entered the collective and none left it: the path between them"
+        if plan.ranks == plan.local
+        else "every rank of this node entered the collective and none left it: another node, or "
+        "the path to it"
     )
     return Conclusion(AllreduceEnd.HUNG, words, suspects)
 

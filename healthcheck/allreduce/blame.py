@@ -115,8 +115,7 @@ def dead(told: Told, plan: Plan) -> tuple[Suspect, ...]:
     suspects = []
     for message in told.of("exit"):
         code = message.get("code")
-        # NCCL's watchdog aborts a rank whose collective timed out: it misses somebody.
-        if code in (0, None) or (plan.backend == "nccl" and code == -signal.SIGABRT):
+        if code in (0, None) or (code == -signal.SIGABRT and _watchdog(told, plan)):
             continue
         suspects.append(Suspect(message["rank"], f"{_death(code)} in {_where(told, message)}"))
     if suspects or patient:
@@ -129,6 +128,11 @@ def dead(told: Told, plan: Plan) -> tuple[Suspect, ...]:
             Suspect(message["rank"], f"failed in {_where(told, message)}: {words[:200]}")
         )
     return tuple(suspects)
+
+
+def _watchdog(told: Told, plan: Plan) -> bool:
+    """NCCL's watchdog aborts a rank whose collective timed out: it misses somebody."""
+    return plan.backend == "nccl" and "timeout" in told.output.lower()
 
 
 def _death(code: int) -> str:
@@ -157,6 +161,13 @@ def timed_out(told: Told) -> bool:
         "timed out" in str(m.get("reason")).lower() or "timeout" in str(m.get("reason")).lower()
         for m in told.of("error")
     )
+
+
+def lost(told: Told) -> str | None:
+    """The words of a rank whose peers went away without a word, where nobody timed out."""
+    if timed_out(told):
+        return None
+    return next((str(m.get("reason")) for m in told.of("error") if "rank" in m), None)
 
 
 def silent(told: Told) -> tuple[Suspect, ...]:

@@ -53,6 +53,7 @@ def bandwidth(
         mean_busbw_gb_s=round(busbw(size, mean, ranks), 4),
         slowest_rank=rank,
         late_s=late,
+        rank_s={one: median(own) for one, own in times.items() if own},
     )
 
 

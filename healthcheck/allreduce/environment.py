@@ -29,19 +29,12 @@ def child_environment(inherited: Mapping[str, str], site: Mapping[str, str]) -> 
 
 
 def plan_environment(plan: Plan) -> dict[str, str]:
-    """What the child sets before it touches a device: the job's GPUs, and the path's settings.
-
-    One node alone talks over the loopback interface, so that no name is resolved and no network
-    is needed.
-    """
+    """What the child sets before it touches a device: the job's GPUs, and the path's settings."""
     env = dict(plan.env)
     if plan.backend == "gloo":
         env["CUDA_VISIBLE_DEVICES"] = ""
     elif plan.gpus:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid or str(gpu.index) for gpu in plan.gpus)
-    if plan.ranks == plan.local:
-        env["GLOO_SOCKET_IFNAME"] = "lo"
-        env.setdefault("NCCL_SOCKET_IFNAME", "lo")
     return env
 
 

@@ -142,6 +142,8 @@ def _hung(result: AllreduceResult) -> Iterator[Finding]:
 
 def _died(result: AllreduceResult) -> Iterator[Finding]:
     """A death is evidence where the hardware is named; anything may kill a process."""
+    if not result.suspects:
+        raise Unmeasured(f"the test broke off: {result.reason}")
     for suspect in result.suspects:
         error = result.member(suspect.rank).error
         proven = from_hardware(suspect.why, error, *result.log)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.config import CONFIG_PATH, SECTIONS, Config, load_config, section
 from healthcheck.profile import BUILTIN_DIR, load_profile, profile_files
 from healthcheck.registry import load_checks
 from healthcheck.strict_toml import Refused, read_toml
@@ -104,9 +104,11 @@ def _shown(config: Config, path: str, lines: dict[tuple[str, ...], int]) -> Iter
     """The configuration as TOML lines, origins as comments in one column."""
     fields = config.__struct_fields__
     for field in fields:
-        if field not in ("drain", "checks"):
+        if field not in ("drain", "checks", *SECTIONS):
             yield _assignment((field,), getattr(config, field), path, lines)
     yield from _table(("drain",), config.drain, path, lines)
+    for name in SECTIONS:
+        yield from _table((name,), section(config, name), path, lines)
     for name, settings in config.checks.items():
         yield from _table(("checks", name), settings, path, lines)
 
@@ -118,9 +120,13 @@ def _table(
     yield f"[{'.'.join(key_text(part) for part in key)}]"
     for field in table.__struct_fields__:
         value = getattr(table, field)
-        if field == "limits" and not value:
+        if (field == "limits" and not value) or isinstance(value, msgspec.Struct):
             continue
         yield _assignment((*key, field), value, path, lines)
+    for field in table.__struct_fields__:
+        value = getattr(table, field)
+        if isinstance(value, msgspec.Struct):
+            yield from _table((*key, field), value, path, lines)
 
 
 def _assignment(

@@ -96,6 +96,8 @@ class BusBandwidth(msgspec.Struct, frozen=True):
     late_s: float | None = None
     usual_gb_s: float | None = None
     usual_runs: int = 0
+    rank_s: dict[int, float] = {}
+    """Median seconds inside the collective of each rank of this node: who waits least is late."""
 
 
 class RankCompute(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from healthcheck.command import run_command
 from healthcheck.config import Config
 from slurm_integration.history.collect import Collector, Summary
 from slurm_integration.history.lemons import rank, signals
+from slurm_integration.history.options import stop
 from slurm_integration.history.over_sweep import SweepAsk, Way
 from slurm_integration.history.reliability import reliability
 from slurm_integration.history.slurm_signs import (
@@ -85,7 +86,7 @@ class Session:
         if self._via == "local":
             return [os.uname().nodename.partition(".")[0]]
         if known is None:
-            raise SweepError(f"which nodes? expected -w NODELIST: {'; '.join(self._notes)}")
+            stop("collect", f"{'; '.join(self._notes)}. Name the nodes with -w, or mend that")
         off = {"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "CLOUD_OFF"}
         names = [
             node.name

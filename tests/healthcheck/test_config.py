@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 import healthcheck
-from healthcheck.config import CheckSettings, Config, DrainSettings, check_faults, load_config
+from healthcheck.config import (
+    SECTIONS,
+    CheckSettings,
+    Config,
+    DrainSettings,
+    check_faults,
+    load_config,
+    section,
+    section_type,
+)
 
 EXAMPLE = Path(healthcheck.__file__).parent / "data" / "flightcheck.toml"
 
@@ -49,10 +58,12 @@ def test_the_example_with_its_comments_taken_away_is_accepted_too(config):
     loaded, notes, refused = config(text)
     assert (notes, refused) == ([], False)
     told = re.findall(r"^#(\w+) = ", EXAMPLE.read_text(), re.MULTILINE)
-    for kind, values in ((Config, loaded), (DrainSettings, loaded.drain)):
-        for field in set(kind.__struct_fields__) - {"drain", "checks"}:
+    tables = [(Config, loaded), (DrainSettings, loaded.drain)]
+    tables += [(section_type(name), section(loaded, name)) for name in SECTIONS]
+    for kind, values in tables:
+        for field in set(kind.__struct_fields__) - {"drain", "checks", "requeue", *SECTIONS}:
             assert field in told, f"{field} is not in the example"
-            if field != "scontrol":
+            if field not in ("scontrol", "interpreter", "shared_dir"):
                 assert getattr(values, field) == getattr(kind(), field), field
 
 
@@ -149,3 +160,24 @@ def test_a_table_of_a_check_whose_module_is_broken_is_no_typo(config, monkeypatc
         healthcheck.registry, "load_checks", lambda: ({}, {"healthcheck.checks.x": "SyntaxError"})
     )
     assert config("[checks.gpu-count]\nenabled = false\n")[2] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[epilog]\nread_log = true', ":2: epilog.read_log: expected a known key"),
+        ('[epilog]\ndeadline_s = 0', ":2: epilog.deadline_s: expected"),
+        ('[epilog.requeue]\nmost = "x"', ":2: epilog.requeue.most: expected"),
+        ('[allreduce]\nmode = "on"', ":2: allreduce.mode: expected"),
+        ("[requalify]\npasses = 0", ":2: requalify.passes: expected"),
+    ],
+)
+def test_a_table_of_another_room_is_held_to_that_rooms_rules(config, text, told):
+    loaded, notes, refused = config(text)
+    assert refused
+    assert loaded == Config()
+    assert told in notes[0]
+
+
+def test_a_prolog_does_not_load_other_rooms_for_their_tables(config):
+    assert config("[epilog]\nread_logs = false", verify=False)[2] is False

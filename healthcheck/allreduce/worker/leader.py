@@ -40,7 +40,10 @@ def lead(message_fd: int, slots_fd: int) -> None:
     plan = json.loads(sys.stdin.buffer.readline(MAX_PLAN) or b"null")
     if plan is None:
         return  # the supervisor found out that there is nothing to test
-    os.environ.update(plan["env"])  # before anything looks at a device or a network
+    # Before anything looks at a device or a network.
+    os.environ.update(plan["env"])
+    for name, value in plan["defaults"].items():
+        os.environ.setdefault(name, value)
     if not torch.distributed.is_available():
         pipe.send("error", kind="start", cause="no-torch", reason="torch without distributed")
         return

@@ -31,7 +31,7 @@ def follow(
     """Run it, handing over its output as it comes; the exit code.
 
     `on_output` returns False when it has had enough. Raises Ended, and OSError where the program
-    can't be started. The whole process group is ended in every case.
+    can't be started. Everything it started is ended in every case.
     """
     process = subprocess.Popen(  # noqa: S603 - a list, no shell
         argv,
@@ -86,15 +86,42 @@ def _read(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ask the group to end, then make it."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        try:
-            os.killpg(process.pid, number)
-            process.wait(_GRACE_S)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
+    """Ask everything it started to end, then make it."""
+    if process.poll() is None or _session(process.pid):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in _session(process.pid):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
+            if _ended(process):
+                break
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> bool:
+    until = time.monotonic() + _GRACE_S
+    while time.monotonic() < until:
+        if process.poll() is not None and not _session(process.pid):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _session(leader: int) -> list[int]:
+    """Living processes of its session. Its group is not enough: timeout(1) makes its own."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                # After the name in parentheses: state, parent, group, session.
+                state, _, _, session = file.read(4096).rpartition(b")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(session) == leader and state not in (b"Z", b"X"):
+            found.append(int(name))
+    return found

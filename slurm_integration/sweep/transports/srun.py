@@ -64,7 +64,7 @@ class SrunTransport:
         try:
             follow(
                 step_argv(self._program, group, partition, self._errand),
-                {**environment(), "PATH": _PATH},
+                {**environment(), **_chosen(), "PATH": _PATH},
                 started + ALLOCATE_S + self._errand.timeout_s + 15,
                 stop, on_output, streams.errors,
             )  # fmt: skip
@@ -156,6 +156,12 @@ def _missing(node: str, messages: Sequence[str], ended: str) -> tuple[Answer, st
     detail = told[-1] if told else "srun ended without this node's answer"
     lost = bool(own) and _LOST.search(detail) is not None
     return (Answer.UNREACHABLE if lost else Answer.REFUSED), detail
+
+
+def _chosen() -> dict[str, str]:
+    """What an administrator may choose for srun; all else of a surrounding job would mislead it."""
+    names = ("SLURM_ACCOUNT", "SLURM_QOS", "SLURM_RESERVATION")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _find() -> str:

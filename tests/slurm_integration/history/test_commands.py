@@ -189,6 +189,15 @@ def test_a_host_that_does_not_exist_is_named_and_asked_again_next_time(node):
         assert store.nodes()["no-such-host.invalid"].asked_from == 0.0
 
 
+def test_without_slurm_the_nodes_must_be_named(node):
+    folder, _ = node
+    (folder / "flightcheck.toml").write_text(
+        f'state_dir = "{folder}/state"\n[drain]\nscontrol = "/nonexistent/scontrol"\n'
+    )
+    text = run(collect, code=3)
+    assert "Slurm's nodes are not known" in text and "-w" in text
+
+
 @pytest.mark.parametrize("nodes", ["n[1-", "n[1-9999999]", "-rf", "a b", ","])
 def test_odd_node_lists_are_usage_errors(node, nodes):
     from click import UsageError

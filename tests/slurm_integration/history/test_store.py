@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from healthcheck.node_event import NodeEvent
+from slurm_integration.history.insert import DAY_S
 from slurm_integration.history.schema import STEPS, HistoryError
-from slurm_integration.history.store import DAY_S, Store
+from slurm_integration.history.store import Store
 from slurm_integration.history.store_rows import NodeRow, Tally
 
 NOW = 1_790_000_000.0
