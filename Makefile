@@ -2,10 +2,14 @@
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
-APT    := slurm-wlm munge gcc libc6-dev strace
+# Debian packages: what the sandbox needs, and what only tests need.
+SANDBOX := slurm-wlm munge gcc libc6-dev
+TESTS   := strace openssh-server clustershell postgresql prometheus chromium chromium-driver \
+           fonts-dejavu-core
+INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test lint types contracts format bench accuracy wheel schema clean
+.PHONY: help venv system system-tests demo test lint types contracts format bench accuracy wheel schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,13 +22,16 @@ $(VENV)/.done: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-system:  ## Slurm, munge and a C compiler from Debian's packages (root only; nothing to do if there)
-	@bash slurm_integration/sandbox/install-packages.sh $(APT)
+system:  ## Slurm, munge and a C compiler from Debian's packages (root only; nothing if there)
+	@$(INSTALL) $(SANDBOX)
+
+system-tests: system
+	@$(INSTALL) $(TESTS)
 
 demo: venv system  ## A real Slurm cluster of four simulated H100 nodes meets a lost GPU
 	@$(BIN)/python -m slurm_integration.sandbox.demo
 
-test: venv system  ## Every test, the real-Slurm ones included
+test: venv system-tests  ## Every test, the real-Slurm ones included
 	$(BIN)/pytest $(ARGS)
 
 lint: venv  ## ruff

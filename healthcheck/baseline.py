@@ -157,7 +157,7 @@ def advance(node: Snapshot, outcomes: Iterable[Outcome], profile: str, job: Job 
         accepted_at=before.accepted_at,
         kernel_log_sequence=log.next_sequence if log else before.kernel_log_sequence,
         counters=kept,
-        events=_remember(before.events, [*node.new_events(), *_links_downed(node)], node.taken_at),
+        events=_remember(before.events, [*node.new_events(), *links_downed(node)], node.taken_at),
         last_job=_sole_job(node, job) if job else before.last_job,
     )
 
@@ -184,7 +184,7 @@ def _failed(node: Snapshot, outcomes: Iterable[Outcome]) -> set[str]:
     return subjects | above
 
 
-def _links_downed(node: Snapshot) -> Iterator[Event]:
+def links_downed(node: Snapshot) -> Iterator[Event]:
     """Each growth of link_downed as an event, so that flapping shows over time.
 
     A reboot takes every link down once and tells nothing. Some HCAs keep their counters through

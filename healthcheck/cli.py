@@ -18,13 +18,17 @@ COMMANDS = {
     "baseline": "healthcheck.commands.baseline:command",
     "check": "healthcheck.commands.check:command",
     "classify": "epilog.commands.classify:command",
+    "collect": "slurm_integration.commands.collect:command",
     "config": "healthcheck.commands.config:command",
     "drains": "slurm_integration.commands.drains:command",
     "explain": "healthcheck.commands.explain:command",
+    "history": "slurm_integration.commands.history:command",
+    "lemons": "slurm_integration.commands.lemons:command",
     "profile": "healthcheck.commands.profile:command",
     "requalify": "slurm_integration.commands.requalify:command",
     "resume": "slurm_integration.commands.resume:command",
     "sandbox": "slurm_integration.commands.sandbox:command",
+    "stats": "slurm_integration.commands.stats:command",
     "sweep": "slurm_integration.commands.sweep:command",
 }
 """Command → where it lives. By dotted name, so that `check` pays for no other command's

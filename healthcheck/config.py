@@ -63,6 +63,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `dry_run`: say what would be drained, drain nothing. `on_unknown`: what the prolog does where
     the node could not be judged. `deadline_s` bounds a whole prolog, below Slurm's "Prolog hung".
+    `metrics_dir`: where node_exporter's textfile collector reads; None writes none. `history_db`:
+    the fleet's history on the admin host, `sqlite:///PATH` or `postgresql://…`.
     """
 
     dry_run: bool = True
@@ -73,6 +75,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deadline_s: Annotated[float, msgspec.Meta(ge=1, le=55)] = 8.0
     mounts: tuple[AbsolutePath, ...] = ()
     services: tuple[Name, ...] = ()
+    metrics_dir: AbsolutePath | None = None
+    history_db: str | None = None
     drain: DrainSettings = DrainSettings()
     checks: dict[str, CheckSettings] = {}
     allreduce: dict[str, Any] = {}

@@ -145,9 +145,9 @@ def _links(node: Snapshot) -> list[Event]:
     # Without IB ports and an older look there is nothing to compare.
     if node.baseline is None or not node.hcas:
         return []
-    from healthcheck.baseline import _links_downed
+    from healthcheck.baseline import links_downed
 
-    return list(_links_downed(node))
+    return list(links_downed(node))
 
 
 def load_standing(folder: str) -> Standing:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.events import Deed
 from healthcheck.host import Host
 from healthcheck.model import Job, Report
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, run, state_folder
-from slurm_integration.hook import leave_file, tell
+from slurm_integration.hook import leave_file, remember, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
 
@@ -37,24 +38,29 @@ def run_prolog(
     report = result.report
     decision = decide(report, config, job.restart_count if job else 0)
     tell(report, decision, job)
-    code = _act(report, decision, config, job, started + config.deadline_s - MARGIN_S)
-    _keep(state_folder(host, config), report)
+    code, deed = _act(report, decision, config, job, started + config.deadline_s - MARGIN_S)
+    folder = state_folder(host, config)
+    _keep(folder, report)
+    remember(folder, result, decision, deed, config)
     return code
 
 
 def _act(
     report: Report, decision: Decision, config: Config, job: Job | None, deadline: float
-) -> int:
-    """Carry the decision out."""
-    if decision.do in (Do.PASS, Do.ALERT):
-        return 0
+) -> tuple[int, Deed | None]:
+    """Carry the decision out: the exit code, and what was done."""
+    if decision.do is Do.PASS:
+        return 0, None
+    if decision.do is Do.ALERT:
+        return 0, Deed("alert", reason=decision.why)
     from slurm_integration.act import drain, requeue  # costs a failing node alone
 
     if decision.do is Do.DRAIN:
-        return 1 if drain(report, decision, config, job, deadline).fail_job else 0
+        done = drain(report, decision, config, job, deadline)
+        return int(done.fail_job), Deed("drain", done.outcome.value, done.reason)
     # Always 0: a Prolog that fails would drain the node.
-    requeue(config, job, deadline)
-    return 0
+    sent = requeue(config, job, deadline)
+    return 0, Deed("requeue", "requeued" if sent else "not-requeued", decision.why)
 
 
 def _keep(folder: str, report: Report) -> None:

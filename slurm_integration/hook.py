@@ -5,9 +5,14 @@ On the path of every healthy prolog, so nothing is imported that is not there al
 
 import os
 import sys
+import time
 
+from healthcheck import events
+from healthcheck.config import Config
+from healthcheck.events import Deed
 from healthcheck.model import Ending, Job, Report
 from healthcheck.report.clean import clean
+from healthcheck.runner import Result
 from slurm_integration.policy import Decision, Do
 
 
@@ -32,6 +37,26 @@ def tell(report: Report, decision: Decision, job: Job | None) -> None:
             say(f"{outcome.outcome.value} {outcome.check}: {outcome.reason}")
     if decision.do is not Do.PASS:
         say(decision.why)
+
+
+def remember(
+    folder: str, result: Result, decision: Decision, deed: Deed | None, config: Config
+) -> None:
+    """Keep what this look changed, for the fleet's history, and its metrics where they are wanted.
+
+    Called when everything else is done: on a busy disk a write takes as long as the whole look.
+    """
+    now = time.time()
+    report, node = result.report, result.snapshot
+    note = events.remember(folder, report, node, deed, node.job, now)
+    if note:
+        say(f"note: {note}")
+    if config.metrics_dir:
+        from slurm_integration.metrics.stage import write_stage
+
+        note = write_stage(config.metrics_dir, report, decision.do.value, now)
+        if note:
+            say(f"note: {note}")
 
 
 def leave_file(path: str, data: bytes) -> None:

@@ -19,7 +19,7 @@ from epilog.recorder.match import (
     where,
 )
 from epilog.recorder.pickle_reader import Refused
-from epilog.recorder.works import waits, works_of
+from epilog.recorder.works import Late, waits, without_late, works_of
 
 MAX_BYTES = 64 << 20
 """Of one dump; 20,000 entries with stacks are 5 MB."""
@@ -53,12 +53,13 @@ def read_dumps(
     if not dumps:
         return RecorderResult(notes=tuple(notes))
     labels = label_groups(dumps)
+    dumps, late = without_late(dumps, labels)
     works = works_of(dumps, labels)
     standing = {(w.rank, w.group): (w.enqueued, w.completed) for w in works}
     names = {dump.rank: dump.file for dump in dumps}
     found = [_mismatch(m, names) for m in mismatches(collectives(dumps, labels))]
     for side in sides(dumps, labels, standing):
-        found += _side(side, dumps, works)
+        found += _side(side, dumps, works, late)
     found += _parked(dumps)
     return RecorderResult(tuple(works), tuple(found[:MAX_EVIDENCE]), tuple(notes))
 
@@ -142,7 +143,7 @@ def _mismatch(m: Mismatch, names: Mapping[int, str]) -> Evidence:
     )
 
 
-def _side(side: Side, dumps: list[Dump], works: list[Work]) -> list[Evidence]:
+def _side(side: Side, dumps: list[Dump], works: list[Work], late: list[Late]) -> list[Evidence]:
     """Who is behind, with the place in his program where he was seen last, and who is missing."""
     found = []
     by_rank = {dump.rank: dump for dump in dumps}
@@ -152,7 +153,9 @@ def _side(side: Side, dumps: list[Dump], works: list[Work]) -> list[Evidence]:
         mine = next((w for w in works if w.rank == rank and w.group == side.group), None)
         reached = (mine.enqueued if mine else None) or 0
         last = max(by_rank[rank].entries, key=lambda e: e.record, default=None)
-        seen = f"; its last call of all was {last.op}" if last else ""
+        woke = next((x for x in late if x.rank == rank and x.group == side.group), None)
+        seen = f"; it came {woke.after_s:.0f} s later, too late" if woke else ""
+        seen += f"; its last call before was {last.op}" if last else ""
         seen += f" at {where(last)}" if last and where(last) else ""
         found.append(
             Evidence(

@@ -17,7 +17,7 @@ from healthcheck.allreduce.run import run, run_paths, start
 from healthcheck.allreduce.settings import AllreduceSettings
 from healthcheck.allreduce.shapes import make_plan
 from healthcheck.allreduce.sizes import parse_size
-from healthcheck.config import CONFIG_PATH, load_config
+from healthcheck.config import CONFIG_PATH, load_config, section
 from healthcheck.host import Host, host_at, recorded
 from healthcheck.model import Report, Snapshot
 from healthcheck.runner import Request, Result, replay, state_folder
@@ -93,7 +93,8 @@ def command(
     )
     _plot_possible(plot)
     settings, notes, refused = load_config(config)
-    own: AllreduceSettings = getattr(settings, "allreduce", AllreduceSettings())
+    own = section(settings, "allreduce")
+    assert isinstance(own, AllreduceSettings)
     python = interpreter or own.interpreter or sys.executable
     show = progress(quiet=as_json)
     # torch takes longer to import than this node to look at.

@@ -107,13 +107,34 @@ def test_the_rank_that_is_behind_is_told_and_its_place_recorded():
     (found,) = [e for e in result.evidence if e.signature == "flight-recorder-behind"]
     assert (found.rank, found.role) == (1, Role.SYMPTOM)
     assert found.fields["enqueued"] == "1"
-    assert "last call of all was all_reduce at step /home/u/train.py:41" in found.text
+    assert "last call before was all_reduce at step /home/u/train.py:41" in found.text
     works = {w.rank: w for w in result.works}
     assert (works[1].enqueued, works[1].completed) == (1, 1)
     assert (works[0].enqueued, works[0].completed, works[0].op) == (3, 2, "all_reduce")
     assert works[0].timeout_ms == 600_000
     assert works[0].numel_in == 10
     assert works[0].stack[-1] == "step /home/u/train.py:43"
+
+
+def test_a_rank_that_wakes_up_when_the_others_have_given_up_is_behind():
+    """Its dump looks like theirs, but for the time."""
+    begin = 1_796_000_000_000_000_000
+    by_rank = world()
+    slow = entry(3, done=False, time_created_ns=begin + 700 * 10**9)
+    by_rank[2] = dump([entry(1), entry(2), slow])
+    result = read(by_rank)
+    (found,) = [e for e in result.evidence if e.signature == "flight-recorder-behind"]
+    assert found.rank == 2
+    assert "it came 700 s later, too late" in found.text
+    assert {w.rank: w.enqueued for w in result.works} == {0: 3, 1: 3, 2: 2, 3: 3}
+
+
+def test_a_rank_that_is_only_slow_is_not_behind():
+    begin = 1_796_000_000_000_000_000
+    by_rank = world()
+    slow = entry(3, done=False, time_created_ns=begin + 500 * 10**9)
+    by_rank[2] = dump([entry(1), entry(2), slow])
+    assert read(by_rank).evidence == ()
 
 
 def test_the_rank_without_a_dump_is_the_missing_one():

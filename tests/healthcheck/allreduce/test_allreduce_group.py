@@ -21,20 +21,20 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def plan_of(number, nodes, port):
+def plan_of(number, nodes, port, join_s):
     whole = make_plan("gloo", "quick", 2 * nodes, sizes=(1 << 20,), timeout_s=5.0, seed=7)
     return msgspec.structs.replace(
         whole, local=2, first=2 * number, node=f"node0{number + 1}", store_port=port,
-        serve=number == 0, join_s=5.0, env={"GLOO_SOCKET_IFNAME": "lo"},
+        serve=number == 0, join_s=join_s, env={"GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
 
 
-def fly_together(numbers, nodes):
+def fly_together(numbers, nodes, join_s=20.0):
     port = free_port()
     results = {}
 
     def one(number, child):
-        results[number] = run(child, plan_of(number, nodes, port), time.monotonic() + 60)
+        results[number] = run(child, plan_of(number, nodes, port, join_s), time.monotonic() + 60)
 
     threads = [
         threading.Thread(target=one, args=(number, start(sys.executable))) for number in numbers
@@ -60,12 +60,12 @@ def test_ranks_of_two_nodes_reduce_together():
 
 def test_an_absent_node_does_not_hold_the_others():
     began = time.monotonic()
-    (result,) = fly_together([0], nodes=2)
+    (result,) = fly_together([0], nodes=2, join_s=2.0)
     assert (result.end, result.cause) == (End.COULD_NOT_START, "absent")
     assert result.absent == (2, 3)
     assert time.monotonic() - began < 40
 
 
 def test_no_rendezvous_is_told_as_such():
-    (result,) = fly_together([1], nodes=2)
+    (result,) = fly_together([1], nodes=2, join_s=2.0)
     assert (result.end, result.cause) == (End.COULD_NOT_START, "rendezvous")

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from healthcheck.commands.config import command
-from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.config import CONFIG_PATH, SECTIONS, Config, load_config, section
 
 
 def run(*args):
