@@ -3,8 +3,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Debian packages: what the sandbox needs, and what only tests need.
-SANDBOX := slurm-wlm munge gcc libc6-dev
-TESTS   := strace openssh-server clustershell postgresql prometheus chromium chromium-driver \
+SANDBOX := slurm-wlm munge gcc libc6-dev openssh-server
+TESTS   := strace clustershell postgresql prometheus chromium chromium-driver \
            fonts-dejavu-core
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 

@@ -21,7 +21,9 @@ from epilog.reader.errand import Found
 from epilog.report.build import Told, build_report
 from epilog.settings import EpilogSettings, settings_of
 from healthcheck.config import Config
+from healthcheck.event_log import record
 from healthcheck.model import Job, Severity
+from healthcheck.node_event import job_failures
 from healthcheck.runner import Result
 from slurm_integration.hook import say
 from slurm_integration.scontrol import Scontrol
@@ -53,7 +55,7 @@ class Investigation:
         self, config: Config, settings: EpilogSettings, job: Job, folder: str, started: float
     ) -> None:
         self._config, self._settings, self._job = config, settings, job
-        self._folder = settings.shared_dir or folder
+        self._own, self._folder = folder, settings.shared_dir or folder
         self._prolog = _failed_before(folder)
         self._deadline = started + settings.deadline_s
         self._notes: list[str] = []
@@ -83,9 +85,32 @@ class Investigation:
             answer, self._facts, self._config, self._settings, self._folder, self._deadline
         )
         self._tell(Told(self._job, answer, done, result.report, found, tuple(self._notes)))
+        self._remember(answer, result.report.node)
         # The failing node's own epilog tells Slurm, and no other one: a non-zero exit drains.
         expedite = self._settings.requeue.mode == "expedite"
         return int(expedite and drained and not self._config.dry_run)
+
+    def _remember(self, answer: Attribution, node: str) -> None:
+        """Keep the failure for the fleet's history; every node of the job may tell the same."""
+        facts = self._facts
+        note = record(
+            self._own,
+            job_failures(
+                node,
+                self._job.job_id,
+                answer.klass,
+                answer.root.nodes,
+                at=facts.ended_at or time.time(),
+                nodes=len(facts.nodes) or 1,
+                uid=facts.uid,
+                restart=facts.restart_count,
+                started_at=facts.started_at,
+                confidence=answer.confidence,
+                message=answer.message,
+            ),
+        )
+        if note:
+            self._notes.append(note)
 
     def _show(self) -> Shown:
         answer = self._slurm.show_job(self._job.job_id, deadline=self._deadline)

@@ -4,16 +4,17 @@ A job that ended well pays for the look alone: the rest is imported only for a f
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.events import Deed
 from healthcheck.host import Host, recorded
 from healthcheck.model import Job
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, Result, run, state_folder
-from slurm_integration.hook import leave_file, say, tell
+from slurm_integration.hook import leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
 
@@ -44,17 +45,14 @@ def run_epilog(
     # A job that has ended cannot be sent elsewhere: where nothing could be judged, nothing is done.
     decision = decide(result.report, msgspec.structs.replace(config, on_unknown="run"))
     tell(result.report, decision, job)
-    code, drained = _act(result, decision, config, job, started + config.deadline_s - MARGIN_S)
-    if job is not None and _raw(config).get("kill_leftovers") is True:
+    until = started + config.deadline_s - MARGIN_S
+    code, drained, deed = _act(result, decision, config, job, until)
+    if job is not None and config.epilog.get("kill_leftovers") is True:
         _end_leftovers(result, job, config, local=not recorded(host))
-    _keep(state_folder(host, config), result)
+    folder = state_folder(host, config)
+    _keep(folder, result)
+    remember(folder, result, decision, deed, config)
     return max(code, _finish(investigation, result, drained=drained))
-
-
-def _raw(config: Config) -> dict[str, Any]:
-    """The `[epilog]` table as it stands in the configuration."""
-    table = getattr(config, "epilog", None)
-    return table if isinstance(table, dict) else {}
 
 
 def _begin(config: Config, job: Job | None, folder: str, started: float) -> "Investigation | None":
@@ -64,7 +62,7 @@ def _begin(config: Config, job: Job | None, folder: str, started: float) -> "Inv
     try:
         from epilog.investigation import begin
 
-        return begin(config, _raw(config), job, folder, started)
+        return begin(config, config.epilog, job, folder, started)
     except Exception as error:  # noqa: BLE001 - the node must be looked at all the same
         _tell_bug(error)
         return None
@@ -90,10 +88,13 @@ def _tell_bug(error: Exception) -> None:
 
 def _act(
     result: Result, decision: Decision, config: Config, job: Job | None, deadline: float
-) -> tuple[int, bool]:
-    """Drain on local evidence. The exit code, and whether the node is out of service by us."""
+) -> tuple[int, bool, Deed | None]:
+    """Drain on local evidence. The exit code, whether the node is out of service by us, and what
+    was done.
+    """
     if decision.do is not Do.DRAIN:
-        return 0, False
+        told = decision.do is not Do.PASS
+        return 0, False, Deed("alert", reason=decision.why) if told else None
     from slurm_integration.act import drain
     from slurm_integration.drain import Drained
 
@@ -101,7 +102,8 @@ def _act(
     ours = (Drained.DRAINED, Drained.ALREADY_OURS, Drained.LEFT_TO_SLURM)
     # Only where our own update failed does Slurm have to drain for a non-zero exit.
     left_to_slurm = done.outcome in (Drained.LEFT_TO_SLURM, Drained.FAILED_CLOSED)
-    return int(left_to_slurm), done.outcome in ours
+    deed = Deed("drain", done.outcome.value, done.reason)
+    return int(left_to_slurm), done.outcome in ours, deed
 
 
 def _end_leftovers(result: Result, job: Job, config: Config, *, local: bool) -> None:

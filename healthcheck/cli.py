@@ -25,6 +25,7 @@ COMMANDS = {
     "history": "slurm_integration.commands.history:command",
     "lemons": "slurm_integration.commands.lemons:command",
     "profile": "healthcheck.commands.profile:command",
+    "report": "epilog.commands.report:command",
     "requalify": "slurm_integration.commands.requalify:command",
     "resume": "slurm_integration.commands.resume:command",
     "sandbox": "slurm_integration.commands.sandbox:command",

@@ -18,7 +18,7 @@ from epilog.reader import drop
 from epilog.reader.errand import Errand, Found
 
 MAX_ANSWER = 64 << 20
-GRACE_S = 0.1
+GRACE_S = 0.2
 _LENGTH = struct.Struct("<Q")
 Work = Callable[[Errand, list[str], float], Iterator[Found]]
 
@@ -70,9 +70,7 @@ class Reader:
                 os.kill(self._pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        until = time.monotonic() + GRACE_S
-        while os.waitpid(self._pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
-            time.sleep(0.002)
+        _reap(self._pid)
         os.close(self._pipe)
 
 
@@ -99,8 +97,15 @@ def as_user(uid: int, gid: int, user: str | None, seconds: float, act: Callable[
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
     os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, os.WNOHANG)
+    _reap(pid)
     return False
+
+
+def _reap(pid: int) -> None:
+    """Collect a killed child; one that sleeps in the kernel is not waited for."""
+    until = time.monotonic() + GRACE_S
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 def _child(errand: Errand, work: Work | None, writer: int, deadline: float) -> None:

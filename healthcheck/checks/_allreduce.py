@@ -32,7 +32,8 @@ def from_hardware(*texts: str | None) -> bool:
 def subject(result: AllreduceResult, rank: int) -> str:
     """What an operator puts a finger on: the GPU's PCI address, else the rank."""
     member = result.member(rank)
-    return member.bus_id or (f"{member.node} rank {rank}" if member.node else f"rank {rank}")
+    several = len(set(result.nodes)) > 1
+    return member.bus_id or (f"{member.node} rank {rank}" if several else f"rank {rank}")
 
 
 def name(result: AllreduceResult, rank: int) -> str:
@@ -40,8 +41,8 @@ def name(result: AllreduceResult, rank: int) -> str:
     member: AllreduceRank = result.member(rank)
     parts = [f"GPU {member.gpu_index}"] if member.gpu_index is not None else []
     parts += [part for part in (member.uuid, member.bus_id) if part]
-    if not parts and member.node:
-        parts = [f"on {member.node}"]
+    if member.node and len(set(result.nodes)) > 1:
+        parts.append(f"on {member.node}")
     return f"rank {rank} ({', '.join(parts)})" if parts else f"rank {rank}"
 
 

@@ -85,14 +85,14 @@ def _corrupt(result: AllreduceResult) -> Iterator[Finding]:
     for suspect in result.suspects:
         own = [bits for bits in result.wrong if bits.rank == suspect.rank]
         plainest = next(iter([*own, *result.wrong]), None)
-        mended = Action.REPLACE if "own data" in suspect.why or "product" in suspect.why else None
+        proven = "own data" in suspect.why or "product" in suspect.why
         yield fail(
             subject(result, suspect.rank),
             f"{name(result, suspect.rank)} {suspect.why}"
             + (f": {told(plainest)}" if plainest else ""),
             measured=f"{plainest.count} wrong" if plainest else None,
             expected="0 wrong" if plainest else None,
-            action=mended or Action.DRAIN,
+            action=Action.REPLACE if proven and result.backend == "nccl" else Action.DRAIN,
         )
     if not result.suspects:
         first = result.wrong[0]

@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from slurm_integration.node_state import NodeState
-from slurm_integration.sandbox import cluster
+from slurm_integration.sandbox import cluster, on_node, sshd
 from slurm_integration.sandbox.machine.live import break_machine, build_machine
 
 SICK, FAULT = "node02", "xid-79"
+REPORT = Path(".sandbox/demo-report.html")
 LIMIT_S = 90.0
 """A demo that takes longer than this has failed; it says so and shows why."""
 CONFIG = """\
@@ -52,6 +53,7 @@ class Demo:
         self.started = time.monotonic()
         self._told_verdicts: dict[str, float] = {}
         self._told_job: tuple[str, str] | None = None
+        self.daemon: sshd.Sshd | None = None
 
     def run(self) -> None:
         """The whole story."""
@@ -59,6 +61,7 @@ class Demo:
         self.fly_healthy()
         self.break_gpu()
         self.fly_sick()
+        self.sweep()
         self.what_next()
 
     def start(self) -> None:
@@ -98,6 +101,28 @@ class Demo:
         if not (node.drained and node.ours):
             raise DemoError(f"{SICK} should be drained by flightcheck, but is {node}")
 
+    def sweep(self) -> None:
+        """The admin looks at the whole fleet: through srun, and by ssh where Slurm gives none."""
+        self.say(f"[bold]flightcheck sweep --all[/]: srun where Slurm gives nodes, ssh to {SICK}")
+        program = on_node.write_program(self.state)
+        ours = Path(sys.executable).with_name("flightcheck")
+        argv = [str(ours), "sweep", "--all", f"--program={program}"]
+        REPORT.parent.mkdir(exist_ok=True)
+        folder = self.state / "ssh"
+        folder.mkdir()
+        why = sshd.why_not()
+        if why is None:
+            self.daemon = sshd.start(folder, SICK, environment={"SLURMD_NODENAME": SICK})
+            argv += ["--ssh-config", str(sshd.client_config(folder, {SICK: self.daemon}))]
+        else:
+            self.say(f"{SICK} cannot be asked: {why}")
+        done = cluster.client(str(self.state), *argv, f"--html={REPORT}", timeout_s=LIMIT_S)
+        for line in done.stdout.splitlines():
+            self.console.print(f"           [dim]│[/] {escape(line)}")
+        if done.returncode != 2:
+            raise DemoError(f"the sweep should say no-go, but exits {done.returncode}: "
+                            f"{done.stderr}")  # fmt: skip
+
     def what_next(self) -> None:
         """What the operator sees, and does."""
         self.console.print("\n[bold]What the operator sees[/]  [dim]$ sinfo -R[/]")
@@ -110,7 +135,9 @@ class Demo:
             f"  ssh {SICK} flightcheck check      look again, on the node itself\n"
             f"  scontrol reboot {SICK}            a lost GPU needs a reboot, or more\n"
             "  flightcheck drains               everything flightcheck holds, with its reasons\n"
-            f"  flightcheck resume {SICK}         once a check is clean again\n"
+            f"  flightcheck resume {SICK}         once a check is clean again; "
+            "`requalify` does it by proof\n"
+            f"  open {REPORT.resolve()}   the fleet's report\n"
         )
 
     def submit(self, *options: str) -> int:
@@ -226,6 +253,8 @@ def main() -> int:
             console.print("\nstopped")
             return 130
         finally:
+            if demo.daemon:
+                sshd.stop(demo.daemon)
             cluster.down(folder)
     demo.say("torn down, nothing is left running", mark="[green]✔[/]")
     return 0

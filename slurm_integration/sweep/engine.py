@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from slurm_integration.sweep.model import Answer, NodeResult
+from slurm_integration.sweep.model import Answer, NodeResult, SweepError
 from slurm_integration.sweep.routes import Routes
 from slurm_integration.sweep.transports.base import Arrival, Target, Transport, no_answer
 
@@ -63,7 +63,8 @@ class Engine:
         try:
             for number in range(1, 4):
                 self._refuse(routes)
-                self._round(routes, by_name, last=self._reroute is None or number == 3)
+                last = self._reroute is None or number == 3
+                self._round(routes, by_name, first=number == 1, last=last)
                 if not self._again or self._reroute is None:
                     break
                 failed, self._again = self._again, {}
@@ -79,10 +80,7 @@ class Engine:
             self._results.setdefault(name, arrival.result)
         for target in targets:
             if target.node not in self._results:
-                told = no_answer(
-                    target, "", Answer.INTERRUPTED, "the sweep ended before it answered"
-                )
-                self._results[target.node] = told.result
+                self._results[target.node] = _left_out(target, interrupted=interrupted)
         return Gathered(tuple(self._results[target.node] for target in targets), interrupted)
 
     @property
@@ -102,11 +100,22 @@ class Engine:
         )
         return Routes(routes.ways, refused)
 
-    def _round(self, routes: Routes, by_name: Mapping[str, Target], *, last: bool) -> None:
+    def _round(
+        self, routes: Routes, by_name: Mapping[str, Target], *, first: bool, last: bool
+    ) -> None:
         threads = self._threads = []
         for way, targets in routes.ways.items():
-            if way not in self._made:
-                self._made[way] = self._makers[way]()
+            try:
+                if way not in self._made:
+                    self._made[way] = self._makers[way]()
+            except SweepError as error:
+                if first:
+                    raise
+                # What others have answered by now must not be lost to a broken ssh_config.
+                for target in targets:
+                    told = no_answer(target, way, Answer.UNREACHABLE, str(error))
+                    self._take(told, by_name, last=True)
+                continue
             threads.append(
                 threading.Thread(
                     target=self._made[way].run,
@@ -154,3 +163,11 @@ class Engine:
                 self._take(self._arrivals.get_nowait(), None, last=True)
         except KeyboardInterrupt:
             return
+
+
+def _left_out(target: Target, *, interrupted: bool) -> NodeResult:
+    if interrupted:
+        answer, detail = Answer.INTERRUPTED, "the sweep ended before it answered"
+    else:
+        answer, detail = Answer.GARBAGE, "flightcheck's own transport failed: see its traceback"
+    return no_answer(target, "", answer, detail).result

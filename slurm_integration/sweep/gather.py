@@ -41,6 +41,8 @@ def lines_of(result: NodeResult) -> tuple[str, ...]:
         for outcome in result.report["outcomes"]
         if outcome["outcome"] in ("error", "timed-out", "unmeasured")
     ]
+    if result.detail:
+        lines.append(f"note: {result.detail}")
     if result.verdict is Verdict.UNKNOWN:
         lines += [f"note: {note}" for note in result.report["notes"]]
     return tuple(lines)

@@ -107,6 +107,7 @@ def make_targets(names: Iterable[str], known: Known | None, stage: str) -> list[
                 BUSY_STAGE if cheap else stage,
                 node.partitions,
                 known.gpus.get(name, 0),
+                known.hosts.get(name, ""),
             )
         )
     return targets

@@ -11,17 +11,15 @@ from slurm_integration.sweep.compare import compare
 from slurm_integration.sweep.compare.topology import Topology, read_topology
 from slurm_integration.sweep.drains import Drainer, wishes
 from slurm_integration.sweep.engine import Engine, Gathered
-from slurm_integration.sweep.gather import as_text, exit_code, gather, summary
+from slurm_integration.sweep.gather import exit_code
 from slurm_integration.sweep.model import (
     Action,
-    Comparison,
-    NodeResult,
     Sweep,
     SweepError,
-    encode_sweep,
 )
 from slurm_integration.sweep.nodeset import expand, fold
 from slurm_integration.sweep.options import Options
+from slurm_integration.sweep.output import open_files, tell, write
 from slurm_integration.sweep.routes import Routes, make_targets, route, select_nodes
 from slurm_integration.sweep.screen import Lines, Live, Nothing, Screen
 from slurm_integration.sweep.slurm import Known, SweepScontrol, read_known
@@ -57,7 +55,9 @@ class Session:
 
     def run(self) -> int:
         """The exit code. Raises SweepError where the sweep can't begin."""
-        self._open_files()
+        open_files(self._options)
+        if self._options.via in ("auto", "srun") and os.geteuid() != 0:
+            self._notes.append("not root: through srun, checks see only what this user may see")
         started_at, started = time.time(), time.monotonic()
         known = self._known()
         targets = make_targets(self._names(known), known, self._options.stage)
@@ -74,8 +74,8 @@ class Session:
             notes=tuple(dict.fromkeys([*self._notes, *_notes_of(used)])),
             version=__version__,
         )
-        self._tell(sweep)
-        self._write(sweep, topology)
+        tell(sweep, self._options, self._out)
+        write(sweep, self._options, topology, self._out, self._err)
         return EXIT_INTERRUPTED if sweep.interrupted else exit_code(sweep.results)
 
     def _known(self) -> Known | None:
@@ -202,58 +202,6 @@ class Session:
         drainer = Drainer(self._slurm, self._config, dry_run=not self._options.drain)
         return [*told, *drainer.drain(wanted)]
 
-    def _tell(self, sweep: Sweep) -> None:
-        if self._options.json_file == "-":
-            return
-        lines = ["", *as_text(gather(sweep.results)), *_fleet(sweep.comparison)]
-        lines += [f"{fold(a.nodes)}: {a.what}: {a.reason}" for a in sweep.actions]
-        lines += [f"note: {note}" for note in sweep.notes]
-        ended = "ended early; " if sweep.interrupted else ""
-        lines += [f"{ended}{summary(sweep.results)} in {sweep.seconds:.1f} s"]
-        self._out.write("\n".join(lines) + "\n")
-
-    def _open_files(self) -> None:
-        """Find out now, not after an hour, that a file can't be written."""
-        options = self._options
-        try:
-            for path in (options.json_file, options.html_file):
-                if path and path != "-":
-                    open(path, "ab").close()
-            if options.save_dir:
-                os.makedirs(options.save_dir, mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise SweepError(f"{error.filename}: {error.strerror}") from error
-
-    def _write(self, sweep: Sweep, topology: Topology) -> None:
-        options = self._options
-        if options.json_file == "-":
-            self._out.write(encode_sweep(sweep).decode() + "\n")
-        elif options.json_file:
-            self._replace(options.json_file, encode_sweep(sweep) + b"\n")
-        if options.html_file:
-            from slurm_integration.fleet_report import render
-
-            page = render(sweep, racks=topology.leaf_of([r.node for r in sweep.results]))
-            self._replace(options.html_file, page.encode())
-
-    def _replace(self, path: str, data: bytes) -> None:
-        try:
-            with open(path, "wb") as file:
-                file.write(data)
-        except OSError as error:
-            self._err.write(f"flightcheck sweep: {path}: {error.strerror}\n")
-
-
-def _fleet(comparison: Comparison) -> list[str]:
-    return [
-        f"{fold(finding.nodes)}: {finding.kind} {finding.severity.value} {finding.subject}: "
-        f"{finding.message}"
-        for finding in comparison.findings
-    ]
-
 
 def _notes_of(used: Sequence[Transport]) -> list[str]:
     return [note for transport in used for note in getattr(transport, "notes", ())]
-
-
-__all__ = ["NodeResult", "Session"]

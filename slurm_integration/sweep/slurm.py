@@ -19,25 +19,30 @@ class SweepScontrol(Scontrol):
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Slurm's nodes by name, and how many GPUs Slurm hands out on each."""
+    """Slurm's nodes by name, how many GPUs Slurm hands out on each, and their host names."""
 
     nodes: dict[str, NodeState]
     gpus: dict[str, int]
+    hosts: dict[str, str] = {}
 
 
 def read_known(text: str) -> Known:
     """All nodes of `scontrol -a -o show node`. Pure."""
     nodes = {node.name: node for node in parse_nodes(text)}
-    gpus = {}
+    gpus, hosts = {}, {}
     for line in text.split("\nNodeName="):
         name, space, rest = line.removeprefix("NodeName=").partition(" ")
         rest = space + rest
-        start = rest.find(" Gres=")
-        # Free text (comments, reasons) stands behind State=, Gres= before it.
-        if 0 <= start < rest.find(" State="):
-            gres = rest[start + 6 :].partition(" ")[0]
-            gpus[name] = sum(int(count) for count in _GPUS.findall(gres))
-    return Known(nodes, gpus)
+        # Free text (comments, reasons) stands behind State=, these two before it.
+        rest = rest[: max(0, rest.find(" State="))]
+        gpus[name] = sum(int(count) for count in _GPUS.findall(_field(rest, " Gres=")))
+        hosts[name] = _field(rest, " NodeHostName=")
+    return Known(nodes, gpus, hosts)
+
+
+def _field(line: str, key: str) -> str:
+    start = line.find(key)
+    return line[start + len(key) :].partition(" ")[0] if start >= 0 else ""
 
 
 def state_text(node: NodeState) -> str:

@@ -76,8 +76,11 @@ class Rank:
         self.send("done")
         self.slot.in_phase("done")
         # Whoever leaves first resets connections that others may still be reading from.
-        store.set(f"left/{self.number}", "1")
-        absent(store, [f"left/{r}" for r in range(self.plan["ranks"])], LEAVE_S, 0.01)
+        try:
+            store.set(f"left/{self.number}", "1")
+            absent(store, [f"left/{r}" for r in range(self.plan["ranks"])], LEAVE_S, 0.01)
+        except Exception:  # noqa: BLE001 - the store's node has left before: all is told already
+            pass
 
     def _device(self) -> Any:
         if self.plan["backend"] != "nccl":

@@ -25,6 +25,8 @@ class Target(msgspec.Struct, frozen=True):
     stage: str = "sweep"
     partitions: tuple[str, ...] = ()
     gpus: int = 0
+    host: str = ""
+    """What the machine calls itself where that is not the node's name (NodeHostName)."""
 
 
 class Errand(msgspec.Struct, frozen=True):

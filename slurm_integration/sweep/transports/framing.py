@@ -163,7 +163,8 @@ def _report(
         Answer.REPORTED,
         report=data,
         facts=msgspec.to_builtins(report.facts),
-        detail=_other_name(target.node, str(data["node"])),
+        # srun's answers carry the name that slurmd itself has.
+        detail="" if transport == "srun" else _other_name(target, str(data["node"])),
         seconds=round(seconds, 3),
         state=target.state,
         stage=target.stage,
@@ -220,11 +221,10 @@ def _plain_finding(finding: _Finding) -> dict[str, Any]:
     }
 
 
-def _other_name(asked: str, told: str) -> str:
+def _other_name(target: Target, told: str) -> str:
     """A note where the host calls itself something else: an address may lead to a wrong host."""
-    if asked.partition(".")[0].lower() == told.partition(".")[0].lower():
-        return ""
-    return f"calls itself {told}"
+    asked = {name.partition(".")[0].lower() for name in (target.node, target.host)}
+    return "" if told.partition(".")[0].lower() in asked else f"calls itself {told}"
 
 
 def _version_of(body: bytes) -> str | None:

@@ -273,9 +273,13 @@ def test_a_bug_in_reading_the_job_does_not_keep_the_node_from_being_drained(
 
 def test_nothing_is_left_running(after, home):
     users_file(home / "slurm-4711.out")
+    before = _processes()
     after()
-    mine = [p for p in os.listdir("/proc") if p.isdecimal() and _uid(p) == UID]
-    assert mine == []
+    assert _processes() - before == set()
+
+
+def _processes() -> set[str]:
+    return {p for p in os.listdir("/proc") if p.isdecimal() and _uid(p) == UID}
 
 
 def _uid(pid: str) -> int:

@@ -1,5 +1,6 @@
 """The epilog on a real Slurm cluster of two simulated nodes: a user's fault, and a node's."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -66,6 +67,20 @@ class Flight:
         assert done.returncode == 0, done.stderr
         return int(done.stdout)
 
+    def submit_torch(self, case: str) -> int:
+        """Four ranks of torch on two nodes, as root: only root may be able to run our Python."""
+        folder = self.state / f"torch-{case}"
+        folder.mkdir()
+        program = Path(__file__).with_name("faulty_job.py")
+        done = cluster.client(
+            str(self.state), "sbatch", "--parsable", f"--chdir={folder}",
+            "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=8",
+            "--export=ALL,TORCH_FR_BUFFER_SIZE=200,OMP_NUM_THREADS=1",
+            f"--wrap=srun -l --kill-on-bad-exit=0 {sys.executable} {program} {case} {folder}",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
     def wait(self, what, seconds=90.0):
         until = time.monotonic() + seconds
         while not (value := what()):
@@ -128,3 +143,26 @@ def test_a_gpu_that_is_lost_midway_is_found_on_its_node_and_told_by_the_first(fl
     assert report["category"] == "hardware", json.dumps(report, indent=1)
     assert report["root"]["nodes"] == ["node02"]
     assert report["decision"]["drain"] == ["node02"]
+
+
+FAULTS = {
+    "raise": "user/python-exception",
+    "killed": "unknown/sigkill",
+    "leaves": "user/desync",
+    "shape": "user/desync",
+    "op": "user/desync",
+    "hang": "user/desync",
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_rank_that_went_wrong_is_found_in_real_torch_jobs(flight):
+    """torchrun itself names the right rank in about half of such cases."""
+    for case, klass in FAULTS.items():
+        report = flight.report(flight.submit_torch(case))
+        told = (case, report["class"], report["root"], report["drain"], report["steps"])
+        assert report["root"]["ranks"] == [2], told
+        assert report["root"]["nodes"] == ["node02"], told
+        assert report["class"] == klass, told
+        assert report["drain"] != "yes", told
+    assert drained(flight) == {}

@@ -210,7 +210,9 @@ def rights(errand, notes, deadline):
     status = Path("/proc/self/status").read_text()
     said += [line for line in status.splitlines() if line.startswith(("CapEff", "CapPrm", "NoNew"))]
     said.append(str(sorted(int(fd) for fd in os.listdir("/proc/self/fd"))))
-    for act in (lambda: os.setuid(0), lambda: os.open("/etc/shadow", os.O_RDONLY), lambda: os.seteuid(0)):
+    secret = "/etc/shadow"
+    acts = (lambda: os.setuid(0), lambda: os.seteuid(0), lambda: os.open(secret, os.O_RDONLY))
+    for act in acts:
         try:
             act()
             said.append("DID IT")

@@ -1,8 +1,11 @@
 """Each fault is found, called by its right name, and blamed on the right rank."""
 
+import msgspec
 import pytest
 
 from healthcheck.allreduce.model import AllreduceEnd as End
+from healthcheck.allreduce.model import AllreduceResult
+from healthcheck.allreduce.shapes import make_plan
 
 VICTIM = 2
 
@@ -25,8 +28,10 @@ def test_healthy_ranks_agree(fly, ranks):
     assert result.nodes == ("node01",) * ranks
 
 
-def test_the_data_are_fresh_each_time(fly):
-    assert fly(ranks=2).seed != fly(ranks=2).seed
+def test_the_data_are_fresh_each_time():
+    seeds = {make_plan("gloo", "quick", 2).seed for _ in range(20)}
+    assert len(seeds) == 20
+    assert make_plan("gloo", "quick", 2, seed=7).message()["seed"] == 7
 
 
 def test_a_flipped_bit_in_what_a_rank_sends_is_found_there(fly):
@@ -37,6 +42,8 @@ def test_a_flipped_bit_in_what_a_rank_sends_is_found_there(fly):
     assert {w.rank for w in own} == {VICTIM}
     assert (own[0].op, own[0].dtype, own[0].count, own[0].first_index) == ("sum", "float32", 1, 700)
     assert own[0].xor == 1 << 7
+    again = msgspec.json.decode(msgspec.json.encode(result), type=AllreduceResult)
+    assert again == result, "a result goes through JSON unchanged"
 
 
 def test_a_bit_that_flips_on_the_way_names_the_sender(fly):

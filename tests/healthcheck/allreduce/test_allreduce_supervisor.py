@@ -6,12 +6,10 @@ import sys
 import threading
 import time
 
-import msgspec
 import pytest
 
 from healthcheck.allreduce.launch import process_state
 from healthcheck.allreduce.model import AllreduceEnd as End
-from healthcheck.allreduce.model import AllreduceResult
 from healthcheck.allreduce.run import run, start
 from healthcheck.allreduce.shapes import make_plan
 
@@ -127,9 +125,3 @@ def _cmdline(pid):
             return file.read()
     except OSError:
         return b""
-
-
-def test_a_result_goes_through_json_unchanged(fly):
-    result = fly("contribution:1", ranks=2)
-    again = msgspec.json.decode(msgspec.json.encode(result), type=AllreduceResult)
-    assert again == result

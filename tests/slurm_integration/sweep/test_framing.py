@@ -4,6 +4,8 @@ import json
 import subprocess
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from healthcheck import __version__
 from slurm_integration.sweep.model import Answer
@@ -162,3 +164,13 @@ def test_a_whole_snapshot_travels_beside_the_report(tmp_path, answer_file):
     arrival = read_answer(done.stdout, b"", errand, TARGET, "srun", 0)
     assert json.loads(arrival.snapshot) == {"node": "node01"}
     assert "snapshot" not in arrival.result.report
+
+
+@given(st.binary(max_size=300), st.binary(max_size=60), st.integers(0, 200))
+def test_no_output_of_any_kind_raises(body, errors, code):
+    errand = Errand(nonce="abc")
+    whole = b"<abc begin n>" + body + b"<abc end %d>" % code
+    for output in (body, whole, body + whole, whole + body):
+        result = read_answer(output, errors, errand, TARGET, "ssh", 0).result
+        assert result.answer is not Answer.REPORTED
+        assert result.detail.isprintable()

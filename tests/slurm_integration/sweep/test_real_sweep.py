@@ -160,7 +160,7 @@ def test_every_way_to_fail_has_its_own_answer_and_harms_no_other(fleet):
             started.append(sshd.start(fleet.folder, name, force=str(path)))
             daemons[name] = started[-1]
         daemons["closed1"] = other
-        with listener() as silent_port, listener(b"HTTP/1.1 400 no\r\n\r\n" * 20) as http_port:
+        with listener() as silent_port, listener(b"HTTP/1.1 400 no\r\n\r\n" * 200) as http_port:
             config = sshd.client_config(
                 fleet.folder, daemons, known={"node06": other.host_key, "node07": ""}
             )

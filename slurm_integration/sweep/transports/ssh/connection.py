@@ -1,7 +1,6 @@
 """One connection: reach the host, verify its key, log in, run one command, bounded throughout."""
 
 import errno
-import os
 import socket
 import subprocess  # noqa: TID251 - ProxyCommand, as ssh_config names it
 import threading
@@ -12,6 +11,7 @@ import paramiko  # noqa: TID251 - part of the ssh transport
 
 from slurm_integration.sweep.model import Answer
 from slurm_integration.sweep.transports.ssh.endpoint import Endpoint
+from slurm_integration.sweep.transports.ssh.failures import NoAnswer, failed, words
 from slurm_integration.sweep.transports.ssh.keys import Keyring
 from slurm_integration.sweep.transports.ssh.known_hosts import KnownHosts, Match
 
@@ -24,16 +24,6 @@ _POLL_S = 5.0
 """How often paramiko's thread looks whether it should end; we wake it by closing the socket."""
 _KEX_FIRST = ("curve25519-sha256", "curve25519-sha256@libssh.org", "ecdh-sha2-nistp256")
 _CIPHERS_FIRST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr")
-_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
-
-
-class NoAnswer(Exception):  # noqa: N818 - an answer, not an error
-    """This host gives no report; the text says why."""
-
-    def __init__(self, answer: Answer, detail: str) -> None:
-        super().__init__(detail)
-        self.answer = answer
-        self.detail = detail
 
 
 class Connection:
@@ -64,9 +54,9 @@ class Connection:
             self._verify(known, accept_new=accept_new)
             self._login(keyring, until)
         except paramiko.SSHException as error:
-            raise self._failed(error, until) from error
+            raise failed(error, self.endpoint, until, connected=self._ssh is not None) from error
         except (OSError, EOFError) as error:
-            raise self._failed(error, until) from error
+            raise failed(error, self.endpoint, until, connected=self._ssh is not None) from error
 
     def run(self, line: str, max_output: int) -> tuple[bytes, bytes]:
         """Run a command line; its output, cut where it is longer than `max_output`, and its
@@ -81,7 +71,7 @@ class Connection:
         except (paramiko.SSHException, OSError, EOFError) as error:
             if self._left() <= 0 or self.closed:
                 raise NoAnswer(Answer.TIMED_OUT, "no answer to the command in time") from error
-            raise NoAnswer(Answer.REFUSED, f"logged in, but no command: {_words(error)}") from error
+            raise NoAnswer(Answer.REFUSED, f"logged in, but no command: {words(error)}") from error
 
     def tunnel(self, host: str, port: int) -> Any:
         """A channel through this host to another. Raises NoAnswer."""
@@ -94,7 +84,7 @@ class Connection:
             detail = f"jump host {self.endpoint.host} can't reach {host}:{port}: {error.text}"
             raise NoAnswer(Answer.UNREACHABLE, detail) from error
         except (paramiko.SSHException, OSError, EOFError) as error:
-            detail = f"jump host {self.endpoint.host} is gone: {_words(error)}"
+            detail = f"jump host {self.endpoint.host} is gone: {words(error)}"
             raise NoAnswer(Answer.UNREACHABLE, detail) from error
 
     def close(self) -> None:
@@ -112,7 +102,10 @@ class Connection:
             self._socket.close()
         if self._process is not None:
             self._process.kill()
-            self._process.wait(1)
+            try:
+                self._process.wait(1)
+            except subprocess.TimeoutExpired:
+                pass  # unkillable: in an NFS call, say
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -232,30 +225,6 @@ class Connection:
             raise TimeoutError(errno.ETIMEDOUT, "ended")
         return bytes(said), bytes(complained)
 
-    def _failed(self, error: Exception, until: float) -> NoAnswer:
-        """What a failure on the way to a shell means."""
-        there = self.endpoint
-        where = f"{there.host}:{there.port}"
-        connected = self._ssh is not None
-        late = time.monotonic() >= until - 0.05 or isinstance(error, TimeoutError)
-        if isinstance(error, socket.gaierror):
-            return NoAnswer(Answer.UNREACHABLE, f"no address for {there.host}: {error.strerror}")
-        if isinstance(error, ConnectionRefusedError):
-            return NoAnswer(Answer.REFUSED, f"nothing listens on {where}")
-        if isinstance(error, OSError) and error.errno in _UNREACHABLE:
-            return NoAnswer(Answer.UNREACHABLE, f"{where}: {os.strerror(error.errno or 0)}")
-        if late and not connected:
-            return NoAnswer(Answer.UNREACHABLE, f"nobody answers at {where}")
-        if late or self.closed:
-            return NoAnswer(Answer.TIMED_OUT, f"{where} accepted the connection, then fell silent")
-        if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-            return NoAnswer(Answer.REFUSED, f"no common ssh algorithm with {where}: {error}")
-        if isinstance(error, FileNotFoundError | PermissionError):
-            return NoAnswer(Answer.UNREACHABLE, f"ProxyCommand: {error.filename}: {error.strerror}")
-        if "banner" in str(error):
-            return NoAnswer(Answer.GARBAGE, f"{where} does not speak ssh")
-        return NoAnswer(Answer.REFUSED, f"{where} hung up: {_words(error)}")
-
 
 def _first(wanted: tuple[str, ...], offered: Any) -> tuple[str, ...]:
     """`offered`, with what is wanted at its head."""
@@ -269,7 +238,3 @@ def _signatures(kinds: list[str]) -> tuple[str, ...]:
     for kind in kinds:
         names += ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
     return tuple(dict.fromkeys(names))
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__

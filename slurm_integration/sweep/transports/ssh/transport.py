@@ -18,8 +18,9 @@ from slurm_integration.sweep.transports.base import (
     no_answer,
 )
 from slurm_integration.sweep.transports.framing import read_answer, remote_line
-from slurm_integration.sweep.transports.ssh.connection import Connection, NoAnswer
+from slurm_integration.sweep.transports.ssh.connection import Connection
 from slurm_integration.sweep.transports.ssh.endpoint import Endpoint, SshConfig
+from slurm_integration.sweep.transports.ssh.failures import NoAnswer
 from slurm_integration.sweep.transports.ssh.keys import Keyring
 from slurm_integration.sweep.transports.ssh.known_hosts import KnownHosts, read_files
 
