@@ -6,10 +6,14 @@ BIN    := $(VENV)/bin
 SANDBOX := slurm-wlm munge gcc libc6-dev openssh-server
 TESTS   := strace clustershell postgresql prometheus chromium chromium-driver \
            fonts-dejavu-core
+# The torch that tests use. Elsewhere than on a machine with a CPU build at hand this is large:
+# `make test TORCH=` goes without, and the tests that need it say that they are skipped.
+TORCH   ?= torch==2.13.0
+JOBS    ?= 2
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system system-tests demo test lint types contracts format bench accuracy wheel schema clean
+.PHONY: help venv system system-tests torch demo test test-gpu lint types contracts format bench bench-all accuracy wheel schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +35,15 @@ system-tests: system
 demo: venv system  ## A real Slurm cluster of four simulated H100 nodes meets a lost GPU
 	@$(BIN)/python -m slurm_integration.sandbox.demo
 
-test: venv system-tests  ## Every test, the real-Slurm ones included
-	$(BIN)/pytest $(ARGS)
+torch: venv
+	@[ -z "$(TORCH)" ] || $(BIN)/python -c 'import torch' 2>/dev/null || \
+	    $(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+
+test: venv torch system-tests  ## Every test, the real-Slurm ones included
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+test-gpu: venv  ## The tests that need CUDA, beside nccl-tests where it is (FLIGHTCHECK_TORCH=python)
+	$(BIN)/pytest -m gpu -s tests/healthcheck/allreduce
 
 lint: venv  ## ruff
 	$(BIN)/ruff check .
@@ -53,6 +64,10 @@ bench: venv system  ## Time and memory of a whole prolog (NHC=path compares with
 	@$(PYTHON) -m venv .bench && .bench/bin/pip install --quiet --disable-pip-version-check dist/flightcheck-*.whl
 	@.bench/bin/python -m compileall -q .bench/lib
 	FLIGHTCHECK_BIN=$(CURDIR)/.bench/bin $(BIN)/python -m benchmarks.prolog
+	$(BIN)/python -m benchmarks.epilog
+
+bench-all: bench torch system-tests  ## And the scanner, the fleet, the history and all_reduce (long)
+	for one in scan sweep fleet_report history allreduce; do $(BIN)/python -m benchmarks.$$one || exit 1; done
 
 accuracy: venv  ## Score the attribution of failures (FOLDER=path for other labelled logs)
 	$(BIN)/python -m benchmarks.accuracy $(FOLDER)

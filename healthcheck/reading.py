@@ -28,6 +28,24 @@ _LENGTH = struct.Struct("<Q")
 _NOTE = struct.Struct("<Qd64s64s")
 
 
+_leaving: set[int] = set()
+"""Children that nobody waits for any more: done and on their way out, or stuck in the kernel."""
+
+
+def reap() -> None:
+    """Take the children that have ended off the process table, without waiting for any.
+
+    A short-lived command leaves that to init; a process that looks again and again must not
+    gather zombies.
+    """
+    for pid in list(_leaving):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                _leaving.discard(pid)
+        except ChildProcessError:
+            _leaving.discard(pid)
+
+
 class Plan(NamedTuple):
     """What the probes are asked to read, besides what is always read."""
 
@@ -107,7 +125,7 @@ class Reading:
             return
         self.done = True
         os.close(self._reader)
-        os.waitpid(self._pid, os.WNOHANG)
+        _leaving.add(self._pid)
 
     def _complete(self) -> bool:
         if len(self.data) < _LENGTH.size:
@@ -125,10 +143,12 @@ class Reading:
                 os.kill(self._pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        until = time.monotonic() + KILL_GRACE_S
-        while os.waitpid(self._pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
-            time.sleep(0.002)
         os.close(self._reader)
+        _leaving.add(self._pid)
+        until = time.monotonic() + KILL_GRACE_S
+        while self._pid in _leaving and time.monotonic() < until:
+            time.sleep(0.002)
+            reap()
 
     def result(self) -> dict[str, Any]:
         """What the child sent: {"facts": …} or {"problem": …}."""
@@ -159,6 +179,8 @@ class Reading:
 
 def launch(probe: str, host: Host, plan: Plan) -> Reading:
     """Start a probe (a module of healthcheck.probes) in a child."""
+    if _leaving:
+        reap()
     return Reading(probe, host, plan)
 
 

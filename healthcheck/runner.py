@@ -69,7 +69,18 @@ def run(request: Request, early: Iterable[Reading] = (), started: float | None =
         if faults:
             request = request._replace(config=Config(), refused=True)
     node = assemble(request, answers, baseline)
+    flight = None
+    if request.config.allreduce and request.stage == "prolog":
+        from healthcheck.allreduce.stage import fly
+
+        until = started + request.config.deadline_s * PROBE_SHARE
+        flight = fly(request.host, request.config, node, profile.name, folder, until)
+        node = flight.node
+        notes += flight.notes
     report = _report(request, node, profile, notes, started, refused or request.refused)
+    if flight is not None:
+        notes = flight.remember(report)
+        report = msgspec.structs.replace(report, notes=(*report.notes, *notes))
     remember = request.remember
     if request.stage in BASELINE_STAGES if remember is None else remember:
         told = save_baseline(folder, advance(node, report.outcomes, profile.name, request.job))

@@ -4,14 +4,18 @@ import sys
 import time
 from typing import NamedTuple
 
+import msgspec
+
 from healthcheck.allreduce.environment import untrusted
 from healthcheck.allreduce.history import History, load_history, remember, with_usual
 from healthcheck.allreduce.model import AllreduceEnd, AllreduceResult, Plan
 from healthcheck.allreduce.settings import AllreduceSettings
 from healthcheck.allreduce.wanted import NotWanted, wanted
+from healthcheck.config import Config, section
 from healthcheck.host import Host, recorded
-from healthcheck.model import Problem, Snapshot
+from healthcheck.model import Ending, Problem, Report, Snapshot
 
+CHECKS = ("allreduce-integrity", "allreduce-bandwidth")
 KILL_S = 1.5
 """Kept back from the stage's deadline to kill a child that hangs."""
 
@@ -23,6 +27,50 @@ class Flown(NamedTuple):
     problem: Problem | None
     notes: tuple[str, ...] = ()
     history: History = History()
+
+
+class Flight(NamedTuple):
+    """A stage's snapshot with the test's result in it, and what has to be kept afterwards."""
+
+    node: Snapshot
+    notes: tuple[str, ...]
+    folder: str = ""
+    flown: Flown | None = None
+
+    def remember(self, report: Report) -> tuple[str, ...]:
+        """Keep the result, now that the checks have judged it; notes where that fails."""
+        if self.flown is None:
+            return ()
+        found = any(
+            outcome.check in CHECKS and outcome.outcome is Ending.FOUND
+            for outcome in report.outcomes
+        )
+        note = remember_flight(self.folder, self.flown, found=found)
+        return (note,) if note else ()
+
+
+def fly(
+    host: Host, config: Config, node: Snapshot, profile: str, folder: str, deadline: float
+) -> Flight:
+    """Run the test if the site wants it for this job, and put what came of it into the snapshot.
+
+    A refused `[allreduce]` table runs nothing, and the checks say why they could not judge.
+    """
+    try:
+        settings = section(config, "allreduce")
+    except msgspec.ValidationError as error:
+        told = f"[allreduce] is refused: {error}; the test is not run"
+        return Flight(_with(node, Problem("failed", told)), (told,))
+    assert isinstance(settings, AllreduceSettings)
+    flown = run_for_stage(host, settings, node, profile=profile, folder=folder, deadline=deadline)
+    if flown.problem is not None:
+        return Flight(_with(node, flown.problem), flown.notes)
+    flew = msgspec.structs.replace(node, allreduce=flown.result)
+    return Flight(flew, flown.notes, folder, flown)
+
+
+def _with(node: Snapshot, problem: Problem) -> Snapshot:
+    return msgspec.structs.replace(node, problems={**node.problems, "allreduce": problem})
 
 
 def run_for_stage(

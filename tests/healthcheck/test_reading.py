@@ -7,6 +7,7 @@ import types
 
 import pytest
 
+from healthcheck import reading
 from healthcheck.host import LocalHost
 from healthcheck.reading import Plan, collect, launch
 
@@ -25,8 +26,8 @@ def probe(monkeypatch):
 
 
 def answer_of(name, seconds=5.0):
-    reading = launch(name, LocalHost(), Plan())
-    return collect([reading], time.monotonic() + seconds)[name], reading
+    child = launch(name, LocalHost(), Plan())
+    return collect([child], time.monotonic() + seconds)[name], child
 
 
 def test_facts_come_back_as_plain_data(probe):
@@ -73,12 +74,12 @@ def test_a_hung_call_is_named_and_the_child_is_killed(probe, monkeypatch):
         ask.progress.note("nvmlDeviceGetTemperature", "0000:b3:00.0")
         time.sleep(60)
 
-    answer, reading = answer_of(probe("hanging", read), seconds=0.4)
+    answer, child = answer_of(probe("hanging", read), seconds=0.4)
     problem = answer["problem"]
     assert problem["kind"] == "hung"
     assert (problem["call"], problem["subject"]) == ("nvmlDeviceGetTemperature", "0000:b3:00.0")
     with pytest.raises(ProcessLookupError):
-        os.kill(reading._pid, 0)
+        os.kill(child._pid, 0)
 
 
 def test_slow_answers_are_not_a_hang(probe):
@@ -100,11 +101,11 @@ def test_a_child_that_hangs_while_leaving_still_delivers(probe, monkeypatch):
 
     monkeypatch.setattr("healthcheck.reading.os._exit", hang)
     begun = time.monotonic()
-    answer, reading = answer_of(probe("leaving", lambda ask: {"n": 1}))
+    answer, child = answer_of(probe("leaving", lambda ask: {"n": 1}))
     assert answer == {"facts": {"n": 1}}
     assert time.monotonic() - begun < 10
-    os.kill(reading._pid, 9)
-    os.waitpid(reading._pid, 0)
+    os.kill(child._pid, 9)
+    os.waitpid(child._pid, 0)
 
 
 def test_one_hung_probe_does_not_hide_the_others(probe):
@@ -126,3 +127,16 @@ def test_a_child_does_not_hold_our_output_open(probe, tmp_path):
 
     answer, _ = answer_of(probe("quiet", read))
     assert answer["facts"] == {"stdout": "/dev/null", "stdin": "/dev/null"}
+
+
+def test_a_process_that_looks_again_and_again_gathers_no_zombies(probe):
+    name = probe("plain", lambda ask: {"n": 1})
+    for _ in range(20):
+        answer_of(name)
+    until = time.monotonic() + 5
+    while reading._leaving and time.monotonic() < until:
+        time.sleep(0.01)
+        reading.reap()
+    assert not reading._leaving
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

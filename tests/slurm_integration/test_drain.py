@@ -214,7 +214,7 @@ def test_forty_nodes_failing_at_once_with_a_budget_of_two(tmp_path):
 
 def test_three_failing_within_the_budget_are_all_drained(fake):
     def work(number: int) -> str:
-        return drain(fake, f"node{number + 1:02d}", left_s=30, max_nodes=3).outcome
+        return drain(fake, f"node{number + 1:02d}", left_s=60, timeout_s=30, max_nodes=3).outcome
 
     assert in_parallel(3, work) == [Drained.DRAINED] * 3
     assert len(fake.drained) == 3

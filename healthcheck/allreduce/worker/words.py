@@ -141,7 +141,7 @@ _base: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def base(device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """BLOCK pairs of well-mixed words, made once by multiply and xor-shift; not to be written to."""
+    """BLOCK pairs of well-mixed words (multiply and xor-shift), made once; never write to them."""
     known = _base.get(str(device))
     if known is None:
         first = torch.arange(BLOCK, dtype=torch.int32, device=device).mul_(signed(0x9E3779B1))
