@@ -79,8 +79,7 @@ def run(request: Request, early: Iterable[Reading] = (), started: float | None =
         notes += flight.notes
     report = _report(request, node, profile, notes, started, refused or request.refused)
     if flight is not None:
-        notes = flight.remember(report)
-        report = msgspec.structs.replace(report, notes=(*report.notes, *notes))
+        report = msgspec.structs.replace(report, notes=(*report.notes, *flight.remember(report)))
     remember = request.remember
     if request.stage in BASELINE_STAGES if remember is None else remember:
         told = save_baseline(folder, advance(node, report.outcomes, profile.name, request.job))

@@ -167,8 +167,8 @@ def test_a_table_of_a_check_whose_module_is_broken_is_no_typo(config, monkeypatc
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[epilog]\nread_log = true', ":2: epilog.read_log: expected a known key"),
-        ('[epilog]\ndeadline_s = 0', ":2: epilog.deadline_s: expected"),
+        ("[epilog]\nread_log = true", ":2: epilog.read_log: expected a known key"),
+        ("[epilog]\ndeadline_s = 0", ":2: epilog.deadline_s: expected"),
         ('[epilog.requeue]\nmost = "x"', ":2: epilog.requeue.most: expected"),
         ('[allreduce]\nmode = "on"', ":2: allreduce.mode: expected"),
         ("[requalify]\npasses = 0", ":2: requalify.passes: expected"),

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from agents import start, step_environment  # noqa: E402
+from agents import start, step_environment
 
-from slurm_integration.allreduce_nodes.step import read_step  # noqa: E402
+from slurm_integration.allreduce_nodes.step import read_step
 
 SCRIPT = str(Path(__file__).with_name("agents.py"))
 Fly = Callable[..., "Flown"]
@@ -45,7 +45,12 @@ def fly(tmp_path: Path) -> Iterator[Fly]:
     running = []
 
     def _fly(
-        count: int, *, missing: tuple[str, ...] = (), before: Any = None, kill: Any = None, **plan: Any
+        count: int,
+        *,
+        missing: tuple[str, ...] = (),
+        before: Any = None,
+        kill: Any = None,
+        **plan: Any,
     ) -> Flown:
         step = next(_steps)
         tasks = {}

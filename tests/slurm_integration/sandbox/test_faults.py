@@ -2,9 +2,9 @@
 
 import faulthandler
 import os
-import time
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import msgspec
