@@ -42,6 +42,7 @@ def build_errand(
         patterns=tuple(logs.values()),
         known=dict(known),
         recorder=_site(settings.flight_recorder, known, work_dir),
+        rank_maps=_site(settings.rank_maps, known, work_dir),
         error_files=_site(settings.error_files, known, work_dir),
         since=shown.started_at,
         nodes=nodes,

@@ -35,8 +35,9 @@ class EpilogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[epilog]`.
 
     `read_logs`: whether the files of a failed job are read at all. `log_files`: globs with Slurm's
-    codes (`logs/%x-%j/*.log`) of further logs, from the job's folder on; `flight_recorder` and
-    `error_files` likewise. `max_log_mib` of one log: of a larger one head and tail are read.
+    codes (`logs/%x-%j/*.log`) of further logs, from the job's folder on; `flight_recorder`,
+    `rank_maps` (of the task prolog) and `error_files` likewise. `max_log_mib` of one log: of a
+    larger one head and tail are read.
     `deadline_s` bounds the whole epilog of a failed job, Slurm's PrologEpilogTimeout must be
     longer. `peer_wait_s`: how long the first node waits for what the job's other nodes find out
     about themselves. `admin_comment`: write the cause into the job's AdminComment. `tell_user`:
@@ -49,6 +50,7 @@ class EpilogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_logs: bool = True
     log_files: tuple[Pattern, ...] = ()
     flight_recorder: tuple[Pattern, ...] = RECORDER_FILES
+    rank_maps: tuple[Pattern, ...] = ("flightcheck-%j/ranks-*.jsonl",)
     error_files: tuple[Pattern, ...] = ERROR_FILES
     max_log_mib: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)] = 4096
     deadline_s: Annotated[float, msgspec.Meta(ge=1, le=600)] = 30.0

@@ -10,13 +10,14 @@ import msgspec
 
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
-from healthcheck.host import Host, recorded
+from healthcheck.host import Host, recorded, root_of
 from healthcheck.model import Job
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, Result, run, state_folder
 from slurm_integration.hook import leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
+from slurm_integration.verdict_file import remove_verdict
 
 if TYPE_CHECKING:
     from epilog.investigation import Investigation
@@ -51,6 +52,8 @@ def run_epilog(
         _end_leftovers(result, job, config, local=not recorded(host))
     folder = state_folder(host, config)
     _keep(folder, result)
+    if job is not None:
+        remove_verdict(job.job_id, root_of(host))
     remember(folder, result, decision, deed, config)
     return max(code, _finish(investigation, result, drained=drained))
 

@@ -15,7 +15,7 @@ from healthcheck import __version__  # noqa: E402
 from healthcheck.model import Job  # noqa: E402
 
 COMMANDS = {
-    "allreduce": "healthcheck.commands.allreduce:command",
+    "allreduce": "slurm_integration.commands.allreduce_nodes:command",
     "baseline": "healthcheck.commands.baseline:command",
     "check": "healthcheck.commands.check:command",
     "classify": "epilog.commands.classify:command",

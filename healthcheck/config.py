@@ -82,12 +82,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allreduce: dict[str, Any] = {}
     epilog: dict[str, Any] = {}
     requalify: dict[str, Any] = {}
+    task_prolog: dict[str, Any] = {}
 
 
 SECTIONS = {
     "allreduce": "healthcheck.allreduce.settings:AllreduceSettings",
     "epilog": "epilog.settings:EpilogSettings",
     "requalify": "slurm_integration.requalify.rules:Rules",
+    "task_prolog": "prolog.task_settings:TaskPrologSettings",
 }
 """Tables whose settings belong to another room: where their struct is. By dotted name, so that a
 prolog pays for none of them and the domain does not import the packages above it."""

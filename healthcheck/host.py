@@ -296,3 +296,8 @@ def _hang() -> None:
 def recorded(host: Host) -> bool:
     """Whether the host is a folder rather than this machine."""
     return isinstance(host, RecordedHost)
+
+
+def root_of(host: Host) -> str:
+    """The folder that stands for the machine, or "" for this machine itself."""
+    return host.root if isinstance(host, RecordedHost) else ""

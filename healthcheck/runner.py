@@ -10,7 +10,7 @@ import msgspec
 
 from healthcheck.baseline import advance, load_baseline, save_baseline
 from healthcheck.config import Config, check_faults
-from healthcheck.host import Host, RecordedHost
+from healthcheck.host import Host, root_of
 from healthcheck.judge import Selection, judge
 from healthcheck.model import Baseline, Job, Problem, Report, Snapshot, verdict_of
 from healthcheck.probes import PLANNED, PROBES
@@ -106,7 +106,7 @@ def replay(snapshot: Snapshot, request: Request) -> Result:
 
 def state_folder(host: Host, config: Config) -> str:
     """Where this node keeps what it remembers."""
-    return (host.root if isinstance(host, RecordedHost) else "") + config.state_dir
+    return root_of(host) + config.state_dir
 
 
 def _profile_folders(request: Request) -> list[str]:

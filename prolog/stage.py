@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
-from healthcheck.host import Host
+from healthcheck.host import Host, root_of
 from healthcheck.model import Job, Report
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, run, state_folder
 from slurm_integration.hook import leave_file, remember, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
+from slurm_integration.verdict_file import leave_verdict
 
 LAST_REPORT = "prolog.json"
 """In the state folder: the report of the last prolog, for people and for the task prolog."""
@@ -41,6 +42,7 @@ def run_prolog(
     code, deed = _act(report, decision, config, job, started + config.deadline_s - MARGIN_S)
     folder = state_folder(host, config)
     _keep(folder, report)
+    leave_verdict(report, job, result.snapshot, config.task_prolog, root_of(host))
     remember(folder, result, decision, deed, config)
     return code
 

@@ -9,8 +9,8 @@ from epilog.scan import ScanResult
 class Errand(msgspec.Struct, frozen=True):
     """Whose files to read, and which.
 
-    `logs`, `recorder` and `error_files` are globs; `patterns` what each log's glob was expanded
-    from, which tells node and task out of a file's name. `since` (unix seconds): flight-recorder
+    `logs`, `recorder`, `rank_maps` and `error_files` are globs; `patterns` what each log's glob
+    was expanded from, which tells node and task out of a file's name. `since` (unix seconds): flight-recorder
     and error files that are older belong to another job. `max_log` bounds what is read of one
     log, in bytes.
     """
@@ -22,6 +22,7 @@ class Errand(msgspec.Struct, frozen=True):
     patterns: tuple[str, ...] = ()
     known: dict[str, str] = {}
     recorder: tuple[str, ...] = ()
+    rank_maps: tuple[str, ...] = ()
     error_files: tuple[str, ...] = ()
     since: float | None = None
     nodes: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ from typing import BinaryIO, cast
 
 import msgspec
 
+from epilog.model import RankPlace
+from epilog.reader import rank_map
 from epilog.reader.errand import Errand, FileRead, Found
 from epilog.reader.open_file import Opened, Unfit, open_users
 from epilog.reader.paths import codes_of_name
@@ -21,6 +23,7 @@ MAX_LOGS = 2048
 """Logs of one job."""
 MAX_DUMPS = 4096
 MAX_ERRORS = 256
+MAX_MAPS = 4096
 MAX_LOOKED_AT = 65_536
 SLACK_S = 60.0
 RECORDER_SHARE = 0.4
@@ -58,14 +61,17 @@ def _logs(errand: Errand, notes: list[str], catalogue: Catalogue | None) -> Foun
                 label=int(task[:7]) if task else None,
             )
         )
+    places = _places(errand, notes)
     errors = _errors(errand, notes)
     for path, error in errors.items():
         text = error.text.encode("utf-8", "replace")
         sources.append(Source(path, io.BytesIO(text), len(text), host=errand.node or None))
     if not sources:
-        return Found(notes=tuple(notes))
+        return Found(scan=ScanResult(places=places), notes=tuple(notes))
     settings = Settings(started_at=errand.since, nodes=errand.nodes)
     scan = _with_workers(scan_files(sources, settings, catalogue), errors)
+    # What a task wrote of itself comes before what can be read out of a line of a log.
+    scan = msgspec.structs.replace(scan, places=(*places, *scan.places))
     return Found(scan=scan, files=tuple(files), notes=tuple(notes))
 
 
@@ -114,6 +120,18 @@ def _log_paths(errand: Errand, notes: list[str]) -> Iterator[tuple[str, str]]:
         if len(seen) >= MAX_LOGS:
             notes.append(f"only the first {MAX_LOGS} logs were read")
             return
+
+
+def _places(errand: Errand, notes: list[str]) -> tuple[RankPlace, ...]:
+    """The job's rank maps."""
+    files: list[tuple[str, bytes]] = []
+    for opened in _recent(errand, errand.rank_maps, MAX_MAPS, notes):
+        try:
+            files.append((opened.path, opened.file.read(rank_map.MAX_BYTES)))
+        except OSError:
+            pass
+        opened.file.close()
+    return rank_map.parse_rank_maps(files)
 
 
 def _errors(errand: Errand, notes: list[str]) -> dict[str, WorkerError]:

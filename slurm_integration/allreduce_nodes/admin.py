@@ -11,7 +11,7 @@ from slurm_integration.sweep.nodeset import expand, fold
 from slurm_integration.sweep.slurm import read_known
 
 WAIT_S = 30
-"""After the first task has ended, srun gives up on the others: on a dead node none ever ends."""
+"""For nodes to be allocated."""
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "PMI", "NCCL_")
 
 
@@ -19,16 +19,20 @@ def srun_argv(
     nodes: Sequence[str], gpus: int, program: Sequence[str], extra: Sequence[str], limit_s: float,
     *, inside: bool,
 ) -> list[str]:  # fmt: skip
-    """The command line. `inside` an allocation already, only a step is asked for. Pure."""
+    """The command line. `inside` an allocation already, only a step is asked for. Pure.
+
+    --wait counts from the first task's end, which on a broken node is its start: less than the
+    limit of a run would end one that still localises.
+    """
     argv = [
         "srun", f"--nodes={len(nodes)}", f"--nodelist={fold(nodes)}", f"--ntasks={len(nodes)}",
-        "--ntasks-per-node=1", "--exclusive", "--kill-on-bad-exit=0", f"--wait={WAIT_S}",
+        "--ntasks-per-node=1", "--exclusive", "--kill-on-bad-exit=0", f"--wait={int(limit_s)}",
         f"--time={int(limit_s // 60) + 2}", "--job-name=flightcheck",
     ]  # fmt: skip
     if not inside:
         # Nodes that are busy or drained would keep it in the queue for ever.
         argv += [f"--immediate={WAIT_S}", "--mem=0"]
-    if gpus and not any("gpu" in word or "gres" in word for word in extra):
+    if gpus and not any(word.startswith(("--gpus", "--gres", "-G")) for word in extra):
         argv.append(f"--gres=gpu:{gpus}")
     return [*argv, *extra, *program]
 

@@ -94,8 +94,9 @@ def read_step(environment: Mapping[str, str]) -> Step:
 
 def parse_aliases(text: str) -> dict[str, str]:
     """Addresses of SLURM_NODE_ALIASES (`node1:[10.0.0.1]:host1,…`), which cloud nodes have."""
-    found = re.findall(r"(?:^|,)([^:,\[\]]+):\[?([0-9A-Za-z._:-]+?)\]?:[^:,\[\]]+", text[: 1 << 20])
-    return dict(found)
+    pattern = r"(?:^|,)([^:,\[\]]+):(?:\[([^\]]+)\]|([^:,\[\]]+)):[^:,\[\]]+"
+    found = re.findall(pattern, text[: 1 << 20])
+    return {name: inner or plain for name, inner, plain in found}
 
 
 def address_of(step: Step, candidate: int) -> str:

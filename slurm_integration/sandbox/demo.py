@@ -9,18 +9,19 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
 from slurm_integration.node_state import NodeState
-from slurm_integration.sandbox import cluster, on_node, sshd
+from slurm_integration.sandbox import cluster, demo_failures, on_node, sshd
 from slurm_integration.sandbox.machine.live import break_machine, build_machine
 
 SICK, FAULT = "node02", "xid-79"
 REPORT = Path(".sandbox/demo-report.html")
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 LIMIT_S = 90.0
 """A demo that takes longer than this has failed; it says so and shows why."""
 CONFIG = """\
@@ -31,6 +32,11 @@ deadline_s = 8
 [drain]
 max_nodes = 2
 max_percent = 50
+max_held_percent = 50
+
+# A job whose failure is proven hardware runs again by itself.
+[epilog.requeue]
+enabled = true
 """
 JOB = """\
 #!/bin/bash
@@ -61,6 +67,12 @@ class Demo:
         self.fly_healthy()
         self.break_gpu()
         self.fly_sick()
+        why = demo_failures.why_not()
+        if why is None:
+            demo_failures.nan_in_one_rank(self)
+            demo_failures.gpu_lost_midway(self)
+        else:
+            self.say(f"[dim]{why}[/]")
         self.sweep()
         self.what_next()
 
@@ -69,7 +81,8 @@ class Demo:
         self.say("starting slurmctld, munged and four slurmd, each with 8 simulated H100 GPUs, "
                  "NVLink, 8 InfiniBand ports, a PCIe tree and a kernel log")  # fmt: skip
         (self.state / "flightcheck.toml").write_text(CONFIG)
-        spec = cluster.ClusterSpec(state=str(self.state))
+        epilog = Path(sys.executable).with_name("flightcheck-epilog")
+        spec = cluster.ClusterSpec(state=str(self.state), epilog=(str(epilog),))
         for node in spec.names:
             build_machine(str(self.root(node)), "h100-sxm", node)
         now = cluster.up(spec)
@@ -140,30 +153,40 @@ class Demo:
             f"  open {REPORT.resolve()}   the fleet's report\n"
         )
 
-    def submit(self, *options: str) -> int:
+    def submit(self, *options: str, script: str = JOB) -> int:
         """sbatch; the job's id."""
         done = cluster.client(
             str(self.state), "sbatch", "--parsable", f"--output={self.state}/job-%j.out",
-            f"--chdir={self.state}", *options, stdin=JOB,
+            f"--chdir={self.state}", *options, stdin=script,
         )  # fmt: skip
         if done.returncode != 0:
             raise DemoError(f"sbatch: {done.stderr.strip()}")
         return int(done.stdout.split(";")[0])
 
-    def follow(self, job: int) -> None:
-        """Tell what happens until the job has completed."""
-        until = time.monotonic() + LIMIT_S
+    def follow(
+        self,
+        job: int,
+        *,
+        ends: tuple[str, ...] = ("COMPLETED",),
+        passes: tuple[str, ...] = (),
+        until: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Tell what happens until the job is in one of `ends`, or `until` says so.
+
+        `passes`: endings that are not the last word, since the job is sent to the queue again.
+        """
+        limit = time.monotonic() + LIMIT_S
         self._told_job = None
-        while time.monotonic() < until:
+        while time.monotonic() < limit:
             for node in self.nodes():
                 self.tell_verdict(node.name)
             state, where, reason = self.job(job)
             if (state, where) != self._told_job and state != "COMPLETING":
                 self._told_job = (state, where)
                 self.tell_job(job, state, where, reason)
-            if state == "COMPLETED":
+            if state in ends or until():
                 return
-            if state in ("FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"):
+            if state in ENDED and state not in passes:
                 raise DemoError(f"job {job} ended as {state}")
             time.sleep(0.1)
         raise DemoError(f"job {job} did not complete in {LIMIT_S:.0f} s")
@@ -201,6 +224,7 @@ class Demo:
             "CONFIGURING": f"was given {where}: the prologs run there",
             "RUNNING": f"runs on {where}",
             "COMPLETED": f"[bold green]completed[/] on {where}",
+            "FAILED": f"[bold red]failed[/] on {where}",
         }
         self.say(f"job {job} {words.get(state, f'is {state}')}")
 
@@ -213,6 +237,10 @@ class Demo:
     def nodes(self) -> Iterator[NodeState]:
         """All nodes as Slurm sees them."""
         yield from cluster.status(str(self.state)).nodes
+
+    def error(self, text: str) -> DemoError:
+        """An act did not go as it should."""
+        return DemoError(text)
 
     def node(self, name: str) -> NodeState:
         """One node as Slurm sees it."""

@@ -23,7 +23,7 @@ from healthcheck.model import (
 )
 from prolog import task
 from prolog.task_settings import TaskPrologSettings
-from prolog.verdict_file import leave_verdict, line, remove_verdict
+from slurm_integration.verdict_file import leave_verdict, line, remove_verdict
 
 SOURCE = Path(task.__file__).parents[1]
 UUID = {"0": "GPU-00000000-aaaa", "1": "GPU-11111111-bbbb", "4": "GPU-44444444-cccc"}

@@ -68,6 +68,10 @@ def fly(tmp_path: Path) -> Iterator[Fly]:
             for n, t in tasks.items()
             if n not in (*plan.get("late", []), *plan.get("hangs", []))
         }
+        if kill is not None:
+            name, after_s = kill
+            time.sleep(after_s)
+            tasks[name].kill()
         ended = {}
         for name, task in wait_for.items():
             out, err = task.communicate(timeout=60)

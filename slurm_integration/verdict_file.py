@@ -91,12 +91,13 @@ def _settings(table: dict[str, Any]) -> dict[str, Any]:
     """The whole table with its defaults. Where it is refused, everything is off."""
     if not table:
         return {}  # the task prolog knows the defaults
-    from prolog.task_settings import TaskPrologSettings
+    from healthcheck.config import section_type
 
+    kind = section_type("task_prolog")
     try:
-        settings = msgspec.convert(table, TaskPrologSettings)
+        settings = msgspec.convert(table, kind)
     except msgspec.ValidationError:
-        settings = TaskPrologSettings(flight_recorder="off", rank_map="off", tell="job")
+        settings = kind(flight_recorder="off", rank_map="off", tell="job")
     built: dict[str, Any] = msgspec.to_builtins(settings)
     return built
 
