@@ -10,9 +10,9 @@ class Errand(msgspec.Struct, frozen=True):
     """Whose files to read, and which.
 
     `logs`, `recorder`, `rank_maps` and `error_files` are globs; `patterns` what each log's glob
-    was expanded from, which tells node and task out of a file's name. `since` (unix seconds): flight-recorder
-    and error files that are older belong to another job. `max_log` bounds what is read of one
-    log, in bytes.
+    was expanded from, which tells node and task out of a file's name. `since` (unix seconds):
+    files of the other kinds that are older belong to another job. `max_log` bounds what is read of
+    one log, in bytes.
     """
 
     uid: int
