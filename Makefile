@@ -64,7 +64,7 @@ bench: venv system  ## Time and memory of a whole prolog (NHC=path compares with
 	@$(PYTHON) -m venv .bench && .bench/bin/pip install --quiet --disable-pip-version-check dist/flightcheck-*.whl
 	@.bench/bin/python -m compileall -q .bench/lib
 	FLIGHTCHECK_BIN=$(CURDIR)/.bench/bin $(BIN)/python -m benchmarks.prolog
-	$(BIN)/python -m benchmarks.epilog
+	FLIGHTCHECK_BIN=$(CURDIR)/.bench/bin $(BIN)/python -m benchmarks.epilog
 
 bench-all: bench torch system-tests  ## And the scanner, the fleet, the history and all_reduce (long)
 	for one in scan sweep fleet_report history allreduce; do $(BIN)/python -m benchmarks.$$one || exit 1; done

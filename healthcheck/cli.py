@@ -1,18 +1,13 @@
 """`flightcheck`: a click group that loads a command only when it is called."""
 
-import gc
 import sys
 from importlib import import_module
 from typing import Any
 
-# Importing allocates much and frees little: collecting on the way costs a short command more
-# than it gains. Long ones still collect, only less often.
-gc.set_threshold(50_000, 20, 20)
+import click
 
-import click  # noqa: E402
-
-from healthcheck import __version__  # noqa: E402
-from healthcheck.model import Job  # noqa: E402
+from healthcheck import __version__
+from healthcheck.model import Job
 
 COMMANDS = {
     "allreduce": "slurm_integration.commands.allreduce_nodes:command",

@@ -9,6 +9,7 @@ import click
 from healthcheck.cli import job_of_environment
 from healthcheck.config import CONFIG_PATH, load_config
 from healthcheck.host import MAX_TEXT, host_at
+from healthcheck.main import take_early
 from healthcheck.model import Report, Snapshot
 from healthcheck.model.snapshot import decode_snapshot, encode_snapshot
 from healthcheck.registry import STAGES, load_checks
@@ -80,7 +81,7 @@ def command(
         refused=refused,
         remember=False,
     )
-    result = replay(snapshot, request) if snapshot else run(request)
+    result = replay(snapshot, request) if snapshot else run(request, take_early(root, stage))
     if save:
         _save(save, result.snapshot)
     if form == "json" and (facts or whole):
