@@ -56,7 +56,7 @@ def cascade() -> bytes:
     """Rank 3 finds a NaN; 511 ranks time out; torchrun ends them."""
     lines = [
         "[rank3]: Traceback (most recent call last):",
-        '[rank3]:   File "/work/train.py", line 101, in <module>',
+        '[rank3]:   File "/project/train.py", line 101, in <module>',
         "[rank3]: AssertionError: Rank 3: found NaN in local grad norm in backward pass. "
         "Device: 3, node: node000",
     ]

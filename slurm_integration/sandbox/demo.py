@@ -59,7 +59,7 @@ class Demo:
         self.started = time.monotonic()
         self._told_verdicts: dict[str, float] = {}
         self._told_job: tuple[str, str] | None = None
-        self.daemon: sshd.Sshd | None = None
+        self.daemons: dict[str, sshd.Sshd] = {}
 
     def run(self) -> None:
         """The whole story."""
@@ -116,7 +116,9 @@ class Demo:
 
     def sweep(self) -> None:
         """The admin looks at the whole fleet: through srun, and by ssh where Slurm gives none."""
-        self.say(f"[bold]flightcheck sweep --all[/]: srun where Slurm gives nodes, ssh to {SICK}")
+        self.say(
+            "[bold]flightcheck sweep --all[/]: srun where Slurm gives nodes, ssh to the drained"
+        )
         program = on_node.write_program(self.state)
         ours = Path(sys.executable).with_name("flightcheck")
         argv = [str(ours), "sweep", "--all", f"--program={program}"]
@@ -125,10 +127,11 @@ class Demo:
         folder.mkdir()
         why = sshd.why_not()
         if why is None:
-            self.daemon = sshd.start(folder, SICK, environment={"SLURMD_NODENAME": SICK})
-            argv += ["--ssh-config", str(sshd.client_config(folder, {SICK: self.daemon}))]
+            for node in (node.name for node in self.nodes() if node.held):
+                self.daemons[node] = sshd.start(folder, node, environment={"SLURMD_NODENAME": node})
+            argv += ["--ssh-config", str(sshd.client_config(folder, self.daemons))]
         else:
-            self.say(f"{SICK} cannot be asked: {why}")
+            self.say(f"nodes that are drained cannot be asked: {why}")
         done = cluster.client(str(self.state), *argv, f"--html={REPORT}", timeout_s=LIMIT_S)
         for line in done.stdout.splitlines():
             self.console.print(f"           [dim]│[/] {escape(line)}")
@@ -281,8 +284,8 @@ def main() -> int:
             console.print("\nstopped")
             return 130
         finally:
-            if demo.daemon:
-                sshd.stop(demo.daemon)
+            for daemon in demo.daemons.values():
+                sshd.stop(daemon)
             cluster.down(folder)
     demo.say("torn down, nothing is left running", mark="[green]✔[/]")
     return 0

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from slurm_integration.sandbox.demo import Demo
 
 FAULT = "xid-79"
+LEFT_OUT = ("evidence", "how it was found", "files read")
+"""Parts of the report that the demo leaves to `flightcheck report`."""
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={name} --nodes=2 --ntasks-per-node=2 --gpus-per-node=8 {requeue}
@@ -80,7 +82,12 @@ def _report(demo: "Demo", job: int) -> str:
     """What the epilog of the job's first node found out, told in the demo."""
     for path in demo.state.glob(f"nodes/*/root/var/lib/flightcheck/**/{job}/report.txt"):
         text = path.read_text()
+        shown = True
         for line in text.splitlines():
-            demo.console.print(f"           [dim]│[/] {escape(line)}")
+            if line and not line.startswith(" "):
+                shown = line not in LEFT_OUT
+            if shown:
+                demo.console.print(f"           [dim]│[/] {escape(line)}")
+        demo.console.print(f"           [dim]│ `flightcheck report {job}` shows all of it[/]")
         return text
     raise demo.error(f"no node has a report of job {job}")

@@ -228,9 +228,9 @@ def traceback(prefix: str, error: str) -> str:
         f"{prefix}{line}"
         for line in (
             "Traceback (most recent call last):",
-            '  File "/work/train.py", line 88, in <module>',
+            '  File "/project/train.py", line 88, in <module>',
             "    main()",
-            '  File "/work/train.py", line 61, in main',
+            '  File "/project/train.py", line 61, in main',
             "    batch = next(batches)",
             error,
         )
@@ -247,8 +247,8 @@ ERRORS = {
     "5 has a total capacity of 79.11 GiB of which 1.00 GiB is free.",
     "user/device-assert": "RuntimeError: CUDA error: device-side assert triggered",
     "user/illegal-access": "RuntimeError: CUDA error: an illegal memory access was encountered",
-    "infrastructure/fs-full": "OSError: [Errno 28] No space left on device: '/work/ckpt/step9.pt'",
-    "infrastructure/fs-stale": "OSError: [Errno 116] Stale file handle: '/work/data/a.bin'",
+    "infrastructure/fs-full": "OSError: [Errno 28] No space left on device: '/project/ckpt/step9.pt'",
+    "infrastructure/fs-stale": "OSError: [Errno 116] Stale file handle: '/project/data/a.bin'",
     "hardware/gpu-ecc": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
 }
 PREFIXES = {

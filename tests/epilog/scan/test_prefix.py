@@ -98,8 +98,8 @@ def test_a_writer_that_begins_in_mid_line_is_the_one_that_counts():
 
 
 def test_the_body_keeps_its_indentation():
-    line = '[rank0]:   File "/work/train.py", line 3'
-    assert line[PARSER.parse(line).body :] == '  File "/work/train.py", line 3'
+    line = '[rank0]:   File "/project/train.py", line 3'
+    assert line[PARSER.parse(line).body :] == '  File "/project/train.py", line 3'
 
 
 @given(st.text(max_size=200))

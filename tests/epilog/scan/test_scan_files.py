@@ -59,8 +59,8 @@ def test_interleaved_tracebacks_are_told_apart(scan):
     text = (
         "[rank1]: Traceback (most recent call last):\n"
         "[rank2]: Traceback (most recent call last):\n"
-        '[rank1]:   File "/work/a.py", line 11, in <module>\n'
-        '[rank2]:   File "/work/b.py", line 22, in <module>\n'
+        '[rank1]:   File "/project/a.py", line 11, in <module>\n'
+        '[rank2]:   File "/project/b.py", line 22, in <module>\n'
         "[rank1]:     work()\n"
         "[rank2]: mylib.errors.ShardBroken: shard 7\n"
         "healthy line of another writer\n"
@@ -68,18 +68,18 @@ def test_interleaved_tracebacks_are_told_apart(scan):
     )
     seen = [(e.line, e.rank, e.fields["type"], e.fields["frame"]) for e in scan(text).evidence]
     assert seen == [
-        (6, 2, "mylib.errors.ShardBroken", "/work/b.py:22"),
-        (8, 1, "ValueError", "/work/a.py:11"),
+        (6, 2, "mylib.errors.ShardBroken", "/project/b.py:22"),
+        (8, 1, "ValueError", "/project/a.py:11"),
     ]
 
 
 def test_an_exception_raised_while_another_was_handled_is_marked(scan):
     text = (
         "Traceback (most recent call last):\n"
-        '  File "/work/a.py", line 1\nKeyError: 3\n\n'
+        '  File "/project/a.py", line 1\nKeyError: 3\n\n'
         "During handling of the above exception, another exception occurred:\n\n"
         "Traceback (most recent call last):\n"
-        '  File "/work/a.py", line 2\nValueError: no\n'
+        '  File "/project/a.py", line 2\nValueError: no\n'
     )
     seen = [(e.fields["type"], e.fields.get("chained")) for e in scan(text).evidence]
     assert seen == [("KeyError", None), ("ValueError", "1")]
