@@ -247,7 +247,7 @@ ERRORS = {
     "5 has a total capacity of 79.11 GiB of which 1.00 GiB is free.",
     "user/device-assert": "RuntimeError: CUDA error: device-side assert triggered",
     "user/illegal-access": "RuntimeError: CUDA error: an illegal memory access was encountered",
-    "infrastructure/fs-full": "OSError: [Errno 28] No space left on device: '/project/ckpt/step9.pt'",
+    "infrastructure/fs-full": "OSError: [Errno 28] No space left on device: '/data/ckpt/step9.pt'",
     "infrastructure/fs-stale": "OSError: [Errno 116] Stale file handle: '/project/data/a.bin'",
     "hardware/gpu-ecc": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
 }
