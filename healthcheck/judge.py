@@ -79,7 +79,7 @@ def judge_one(
         return Outcome(name, Ending.NOT_APPLICABLE, reason=str(told))
     except Unmeasured as told:
         return Outcome(name, Ending.UNMEASURED, reason=str(told))
-    except Exception as error:  # noqa: BLE001 - law 2: our own bug is loud, never drains
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - law 2: a bug is loud, never drains
         return Outcome(name, Ending.ERROR, reason=f"{type(error).__name__}: {error}")
     if not findings:
         return Outcome(name, Ending.PASSED)

@@ -113,7 +113,7 @@ def load_checks() -> tuple[dict[str, Check], dict[str, str]]:
     for module in [*names, *_foreign_modules()]:
         try:
             import_module(module)
-        except Exception as error:  # noqa: BLE001 - a rule may be broken in any way
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - broken in whatever way
             _broken[module] = f"{type(error).__name__}: {error}"
     return _checks, _broken
 

@@ -1,7 +1,9 @@
 """`flightcheck-prolog`: the entry point that slurmd's Prolog calls.
 
 A non-zero exit of a Prolog drains the node, so nothing but a decision may end that way: whatever
-breaks in here, import errors included, is told and exits 0 (law 2).
+breaks in here, import errors included, is told and exits 0 (law 2). The sister hook's entry point
+is as much like this one as it looks: shared code would be one more import that can break outside
+of the guard.
 """
 
 import gc
@@ -17,9 +19,7 @@ def main() -> None:
     gc.disable()
     try:
         code = _fly(started)
-    except SystemExit:
-        raise
-    except BaseException:  # noqa: BLE001 - a bug of ours must not drain the node
+    except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
         code = 0
         _tell_bug()
     _leave(code)

@@ -135,6 +135,17 @@ def test_one_broken_check_never_hides_the_others():
     ]
 
 
+@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(1), RecursionError(), MemoryError()])
+def test_whatever_a_rule_does_is_an_error_of_that_check_alone(error):
+    def broken(node, limits):
+        raise error
+        yield
+
+    outcome = ending(broken)
+    assert outcome.outcome is Ending.ERROR
+    assert type(error).__name__ in outcome.reason
+
+
 @pytest.mark.parametrize(
     ("selection", "takes"),
     [

@@ -122,3 +122,37 @@ def test_a_state_folder_that_cannot_be_written_is_told_and_drains_nothing(h100, 
     done = h100.run("flightcheck-prolog", FLIGHTCHECK_CONFIG=str(h100.config), **job)
     assert done.returncode == 0
     assert "growth will be measured from the older baseline" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "import sys; sys.exit(1)",
+        "raise RuntimeError",
+        "from healthcheck.registry import check\n@check('site-rule')\n"
+        "def rule(node, limits):\n    raise SystemExit(1)\n    yield\n",
+    ],
+)
+def test_a_sites_own_rule_that_exits_or_raises_drains_nothing(h100, job, tmp_path, rule):
+    """A non-zero exit of a Prolog drains: not even sys.exit in a rule may get that far."""
+    (tmp_path / "site_rule.py").write_text(rule)
+    dist = tmp_path / "site_checks-1.dist-info"
+    dist.mkdir()
+    (dist / "METADATA").write_text("Metadata-Version: 2.1\nName: site-checks\nVersion: 1\n")
+    (dist / "entry_points.txt").write_text("[flightcheck.checks]\nmine = site_rule\n")
+    done = h100.run("flightcheck-prolog", PYTHONPATH=str(tmp_path), **job)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "flightcheck: unknown node01" in done.stdout
+    assert "error site-rule" in done.stdout
+
+
+@pytest.mark.parametrize("hook", ["flightcheck-prolog", "flightcheck-epilog"])
+def test_no_exit_from_within_reaches_slurm(h100, job, tmp_path, hook):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import healthcheck.host\n"
+        "def leave(root):\n    raise SystemExit(1)\n"
+        "healthcheck.host.host_at = leave\n"
+    )
+    done = h100.run(hook, PYTHONPATH=str(tmp_path), **job)
+    assert done.returncode == 0
+    assert "itself broke" in done.stderr
