@@ -13,7 +13,7 @@ JOBS    ?= 2
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system system-tests torch demo test test-gpu lint types contracts format bench bench-all accuracy wheel schema clean
+.PHONY: help venv system system-tests torch demo test test-gpu lint types contracts format bench bench-all accuracy docs wheel schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-all: bench torch system-tests  ## And the scanner, the fleet, the history 
 
 accuracy: venv  ## Score the attribution of failures (FOLDER=path for other labelled logs)
 	$(BIN)/python -m benchmarks.accuracy $(FOLDER)
+
+docs: venv  ## Write the reference pages of docs/ anew, from the code
+	@$(BIN)/python -m docs.generate
 
 schema: venv  ## Write the JSON schema of the report anew
 	$(BIN)/python -m healthcheck.report.schema

@@ -95,6 +95,13 @@ SECTIONS = {
 prolog pays for none of them and the domain does not import the packages above it."""
 
 
+def state_dir_here(config: Config) -> str:
+    """The state folder as a command on this machine finds it: below FLIGHTCHECK_ROOT if set."""
+    import os
+
+    return os.environ.get("FLIGHTCHECK_ROOT", "") + config.state_dir
+
+
 def section_type(name: str) -> type[msgspec.Struct]:
     """The struct of a table in SECTIONS."""
     from importlib import import_module

@@ -4,7 +4,7 @@ import click
 
 from epilog.settings import settings_of
 from epilog.state import kept_jobs, read_report
-from healthcheck.config import CONFIG_PATH, load_config
+from healthcheck.config import CONFIG_PATH, load_config, state_dir_here
 
 MOST_LISTED = 20
 
@@ -55,4 +55,4 @@ def _folder(path: str) -> str:
     settings, refused = settings_of(getattr(config, "epilog", None))
     for note in refused:
         click.echo(f"flightcheck report: {note}", err=True)
-    return settings.shared_dir or config.state_dir
+    return settings.shared_dir or state_dir_here(config)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 import click
 import msgspec
 
-from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.config import CONFIG_PATH, Config, load_config, state_dir_here
 from healthcheck.knowledge import SXID_SOURCE, XID_SOURCE, sxids, xids
 from healthcheck.knowledge.rules import RULES, advice_for
 from healthcheck.model import Baseline, Severity
@@ -97,7 +97,7 @@ def _profile(name: str | None, config: Config) -> Profile | None:
 
 def _remembered(config: Config) -> str | None:
     try:
-        with open(f"{config.state_dir}/baseline.json", "rb") as file:
+        with open(f"{state_dir_here(config)}/baseline.json", "rb") as file:
             return msgspec.json.decode(file.read(32 << 20), type=Baseline).profile
     except (OSError, msgspec.MsgspecError):
         return None

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from healthcheck.config import Config, load_config
+from healthcheck.config import Config, load_config, state_dir_here
 from slurm_integration.history.options import database_options, opened, stop
 
 EXIT_SOME_MISSING = 1
@@ -66,5 +66,6 @@ def command(
 def _lock(config: Config) -> str:
     import os
 
-    os.makedirs(config.state_dir, mode=0o700, exist_ok=True)
-    return f"{config.state_dir}/collect.lock"
+    folder = state_dir_here(config)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return f"{folder}/collect.lock"

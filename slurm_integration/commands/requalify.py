@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.config import CONFIG_PATH, Config, load_config, state_dir_here
 
 EXIT_FAILED = 3
 
@@ -67,7 +67,7 @@ def command(
         only = expand(nodelist) if nodelist else None
     except SweepError as error:
         raise click.UsageError(str(error)) from error
-    store = Store(state_dir or settings.state_dir)
+    store = Store(state_dir or state_dir_here(settings))
     requalifier = Requalifier(
         RequalifyScontrol(settings.drain.scontrol or "", timeout_s=30),
         look,

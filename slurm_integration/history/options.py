@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from healthcheck.config import CONFIG_PATH, Config, load_config
+from healthcheck.config import CONFIG_PATH, Config, load_config, state_dir_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +66,7 @@ def database_options(command: Any) -> Any:
 def database_url(db: str, config: Config) -> str:
     """The option's URL, the configuration's, or a file in the state folder."""
     told: str = db or getattr(config, "history_db", None) or ""
-    return told or f"sqlite:///{config.state_dir}/history.db"
+    return told or f"sqlite:///{state_dir_here(config)}/history.db"
 
 
 @contextmanager
