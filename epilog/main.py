@@ -10,11 +10,18 @@ import sys
 import time
 
 
+class _EndedError(BaseException):
+    """Somebody asked this process to end: slurmd at its own deadline, or as it stops."""
+
+
 def main() -> None:
     """Look at the node after the job in the environment, read why it failed, act, exit."""
     started = time.monotonic()
     try:
         code = _land(started)
+    except _EndedError as ended:
+        code = 0
+        _say(f"unknown: ended by {ended} before it was done")
     except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
         code = 0
         _tell_bug()
@@ -22,15 +29,33 @@ def main() -> None:
 
 
 def _land(started: float) -> int:
+    import signal
+
     from healthcheck.host import host_at
     from healthcheck.reading import Plan, launch
 
+    # Killed by a signal, a hook is a failure to slurmd, which drains the node for it.
+    signal.signal(signal.SIGTERM, _end)
     host = host_at(os.environ.get("FLIGHTCHECK_ROOT"))
     # NVML's binding takes as long to import as everything else together: start it first.
     early = [launch("nvml", host, Plan(stage="epilog"))]
     from epilog.stage import run_epilog
 
     return run_epilog(host, os.environ, early, started)
+
+
+def _end(number: int, _: object) -> None:
+    import signal
+
+    signal.signal(number, signal.SIG_IGN)
+    raise _EndedError(f"signal {number}")
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"flightcheck: {text}", flush=True)
+    except OSError:
+        pass
 
 
 def _tell_bug() -> None:

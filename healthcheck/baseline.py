@@ -21,6 +21,7 @@ from healthcheck.model import (
 )
 from healthcheck.model.fabric import upstream
 from healthcheck.model.snapshot import SNAPSHOT_VERSION
+from healthcheck.whole_file import write_whole
 
 FILE = "baseline.json"
 KEEP_EVENTS = 256
@@ -110,28 +111,12 @@ def _set_aside(path: str, why: str) -> str:
 def save_baseline(folder: str, baseline: Baseline) -> str | None:
     """Write it so that a reader sees the old one or the new one, never half. A note on failure."""
     path = f"{folder}/{FILE}"
-    draft = f"{path}.{os.getpid()}"
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            data = memoryview(msgspec.json.encode(baseline))
-            while data:
-                data = data[os.write(fd, data) :]
-        finally:
-            os.close(fd)
-        os.replace(draft, path)
+        write_whole(path, msgspec.json.encode(baseline))
     except OSError as error:
-        _remove(draft)
         return f"{path}: {error.strerror}; growth will be measured from the older baseline"
     return None
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
 
 
 def advance(node: Snapshot, outcomes: Iterable[Outcome], profile: str, job: Job | None) -> Baseline:

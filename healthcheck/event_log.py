@@ -18,6 +18,7 @@ from zlib import crc32
 import msgspec
 
 from healthcheck.node_event import NodeEvent
+from healthcheck.whole_file import write_whole
 
 FILE = "events.log"
 OLDER = "events.log.1"
@@ -84,22 +85,9 @@ def read_since(folder: str, since: float = 0.0) -> Page:
 
 def replace_file(path: str, data: bytes) -> str | None:
     """Write a small file so that a reader sees the old one or the new one. A note on failure."""
-    draft = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        fd = os.open(draft, flags, 0o600)
-        try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-        finally:
-            os.close(fd)
-        os.replace(draft, path)
+        write_whole(path, data)
     except OSError as error:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
         return f"{path}: {error.strerror}"
     return None
 

@@ -24,6 +24,8 @@ HUNG_AFTER_S = 3.5
 handle of a GPU takes 1 to 3 s, which is slow but sound (hardware.md)."""
 MAX_FACTS = 64 << 20
 KILL_GRACE_S = 0.1
+CHILD_LIFE_S = 120
+"""No child lives longer, also where its parent was killed and nobody is left to end it."""
 _LENGTH = struct.Struct("<Q")
 _NOTE = struct.Struct("<Qd64s64s")
 
@@ -214,6 +216,8 @@ def _child(probe: str, ask: Ask, writer: int) -> None:
     """Read, send, and leave without running anything the parent registered."""
     try:
         gc.disable()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.alarm(CHILD_LIFE_S)
         os.setsid()
         # An abandoned child must not hold the hook's output open (slurm.md: the prolog would
         # count as running).

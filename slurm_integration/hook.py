@@ -3,7 +3,6 @@
 On the path of every healthy prolog, so nothing is imported that is not there already.
 """
 
-import os
 import sys
 import time
 
@@ -13,6 +12,7 @@ from healthcheck.events import Deed
 from healthcheck.model import Ending, Job, Report
 from healthcheck.report.clean import clean
 from healthcheck.runner import Result
+from healthcheck.whole_file import write_whole
 from slurm_integration.policy import Decision, Do
 
 
@@ -61,18 +61,7 @@ def remember(
 
 def leave_file(path: str, data: bytes) -> None:
     """Write a file for root's eyes, whole or not at all. Best effort: a full disk fails no job."""
-    draft = f"{path}.{os.getpid()}"
     try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(fd, left) :]
-        finally:
-            os.close(fd)
-        os.replace(draft, path)
+        write_whole(path, data)
     except OSError:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
+        pass

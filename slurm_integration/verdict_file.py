@@ -12,6 +12,7 @@ import msgspec
 
 from healthcheck.model import Job, Report, Severity, Snapshot
 from healthcheck.report.clean import clean
+from healthcheck.whole_file import write_whole
 
 FOLDER = "/run/flightcheck"
 MAX_KEPT = 256
@@ -39,26 +40,17 @@ def leave_verdict(
             "settings": _settings(settings),
         }
     )
-    draft = f"{folder}/.{job.job_id}.{os.getpid()}"
+    path = f"{folder}/{job.job_id}"
     try:
         try:
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            write_whole(path, data, mode=0o644)
         except FileNotFoundError:
             os.makedirs(folder, mode=0o755)
             os.chmod(folder, 0o755)  # noqa: S103 - read by every job's user
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            os.fchmod(fd, 0o644)  # whatever umask slurmd has
-            os.write(fd, data)
-        finally:
-            os.close(fd)
-        os.replace(draft, f"{folder}/{job.job_id}")
+            write_whole(path, data, mode=0o644)
         _prune(folder)
     except OSError:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
+        pass
 
 
 def remove_verdict(job_id: int, root: str = "") -> None:
@@ -103,7 +95,8 @@ def _settings(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _prune(folder: str) -> None:
-    names = [name for name in os.listdir(folder) if name.isdigit()]
+    # Drafts of killed prologs too: each job has a name of its own.
+    names = [n for n in os.listdir(folder) if n.lstrip(".").removesuffix(".draft").isdigit()]
     if len(names) > MAX_KEPT:
         names.sort(key=lambda name: os.stat(f"{folder}/{name}").st_mtime)
         for name in names[: len(names) - MAX_KEPT]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import msgspec
 
 from epilog.decide.suspicions import Suspicion
+from healthcheck.whole_file import write_whole
 
 FILE = "suspicions.json"
 MOST = 512
@@ -74,23 +75,8 @@ def _locked(folder: str) -> Iterator[None]:
 
 
 def _write(folder: str, kept: tuple[Suspicion, ...]) -> None:
-    path = f"{folder}/{FILE}"
-    draft = f"{path}.{os.getpid()}"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(_Kept(VERSION, kept)))
-        os.replace(draft, path)
-    except OSError:
-        _remove(draft)
-        raise
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
+    data = msgspec.json.encode(_Kept(VERSION, kept))
+    write_whole(f"{folder}/{FILE}", data, durable=True)
 
 
 def _set_aside(path: str, why: str) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from healthcheck.allreduce.middle import median
 from healthcheck.allreduce.model import AllreduceEnd, AllreduceResult
+from healthcheck.whole_file import write_whole
 
 FILE = "allreduce.json"
 VERSION = 1
@@ -92,19 +93,9 @@ def remember(folder: str, history: History, result: AllreduceResult, passed: boo
         busbw_gb_s={point.bytes: point.busbw_gb_s for point in result.bandwidth},
     )
     data = msgspec.json.encode(History(runs=(*history.runs, run)[-MOST:]))
-    draft = f"{folder}/{FILE}.{os.getpid()}"
     try:
         os.makedirs(folder, mode=0o755, exist_ok=True)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, data + b"\n")
-        finally:
-            os.close(fd)
-        os.replace(draft, f"{folder}/{FILE}")
+        write_whole(f"{folder}/{FILE}", data + b"\n")
     except OSError as error:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
         return f"{folder}/{FILE} was not written: {error.strerror}"
     return None

@@ -12,6 +12,7 @@ from healthcheck.model import Severity, Snapshot
 from healthcheck.model.snapshot import decode_snapshot
 from healthcheck.profile import BUILTIN_DIR, Profile, load_profile, profile_files
 from healthcheck.strict_toml import Refused, read_bounded
+from healthcheck.whole_file import write_whole
 
 EX_DATAERR = 65
 EX_CANTCREAT = 73
@@ -185,15 +186,9 @@ def _write(text: str, output: str | None, force: bool, folders: list[str]) -> in
         click.echo(f"{output} exists; move it away, or overwrite it with --force", err=True)
         return EX_CANTCREAT
     folder = os.path.dirname(os.path.abspath(output))
-    draft = os.path.join(folder, f".{os.path.basename(output)}.{os.getpid()}")
     try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "w") as file:
-            file.write(text)
-        os.replace(draft, output)
+        write_whole(os.path.abspath(output), text.encode(), mode=0o644)
     except OSError as error:
-        if os.path.exists(draft):
-            os.unlink(draft)
         click.echo(f"{output}: {error.strerror}; name a folder that you may write to", err=True)
         return EX_CANTCREAT
     load_profile(_stem(output), [folder, *folders])

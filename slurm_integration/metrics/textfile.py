@@ -4,9 +4,10 @@ Names and labels are ours and fixed; values of labels are escaped. A series' num
 whoever makes it.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+from healthcheck.whole_file import write_whole
 
 MAX_LABEL = 120
 """Characters of a label's value."""
@@ -51,22 +52,8 @@ def write(folder: str, name: str, text: str) -> str | None:
     draft left by a crash is never read.
     """
     path = f"{folder}/flightcheck_{name}.prom"
-    draft = f"{path}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        fd = os.open(draft, flags, 0o644)
-        try:
-            os.fchmod(fd, 0o644)
-            rest = memoryview(text.encode("utf-8", "replace"))
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-        finally:
-            os.close(fd)
-        os.replace(draft, path)
+        write_whole(path, text.encode("utf-8", "replace"), mode=0o644)
     except OSError as error:
-        try:
-            os.unlink(draft)
-        except OSError:
-            pass
         return f"metrics_dir: {path}: {error.strerror}; no metrics were written"
     return None

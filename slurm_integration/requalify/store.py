@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from healthcheck.whole_file import write_whole
 from slurm_integration.requalify.book import FORM, Book
 
 MAX_BYTES = 64 << 20
@@ -70,27 +71,7 @@ class Store:
 
     def save(self, book: Book) -> None:
         """Write all of it or nothing. Raises StoreError: without a memory nothing is resumed."""
-        draft = f"{self.path}.{os.getpid()}.draft"
-        data = msgspec.json.encode(book)
         try:
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-            with open(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self.path)
-            self._settle()
+            write_whole(self.path, msgspec.json.encode(book), durable=True)
         except OSError as error:
-            try:
-                os.unlink(draft)
-            except OSError:
-                pass
             raise StoreError(f"{self.path}: {error.strerror}") from error
-
-    def _settle(self) -> None:
-        """The new name survives a power cut too."""
-        fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -119,7 +119,7 @@ class TestTheFile:
     def test_a_link_planted_as_the_draft_is_not_followed(self, tmp_path):
         target = tmp_path / "target"
         target.write_text("mine")
-        (tmp_path / f"flightcheck_prolog.prom.{os.getpid()}").symlink_to(target)
+        (tmp_path / ".flightcheck_prolog.prom.draft").symlink_to(target)
         assert write(str(tmp_path), "prolog", "x 1\n")
         assert target.read_text() == "mine"
 
@@ -131,7 +131,7 @@ class TestTheFile:
 
 def test_a_prolog_imports_no_client_library():
     code = (
-        "import sys; import healthcheck.model; before = set(sys.modules);"
+        "import sys; import healthcheck.model, healthcheck.baseline; before = set(sys.modules);"
         "import slurm_integration.metrics.stage;"
         "print(sorted(set(sys.modules) - before))"
     )
