@@ -20,6 +20,7 @@ from epilog.reader.child import Reader
 from epilog.reader.errand import Found
 from epilog.report.build import Told, build_report
 from epilog.settings import EpilogSettings, settings_of
+from healthcheck import guard
 from healthcheck.config import Config
 from healthcheck.event_log import record
 from healthcheck.model import Job, Severity
@@ -58,6 +59,7 @@ class Investigation:
         self._own, self._folder = folder, settings.shared_dir or folder
         self._prolog = _failed_before(folder)
         self._deadline = started + settings.deadline_s
+        guard.promise(self._deadline)
         self._notes: list[str] = []
         self._slurm = Scontrol(config.drain.scontrol or "", config.drain.timeout_s)
         self._shown = self._show()

@@ -18,14 +18,23 @@ def main() -> None:
     """Look at the node after the job in the environment, read why it failed, act, exit."""
     started = time.monotonic()
     try:
-        code = _land(started)
+        from healthcheck.guard import guarded
+
+        code = guarded(lambda: _safely(started), "epilog")
+    except BaseException:  # noqa: BLE001 - without the guard it still flies
+        code = _safely(started)
+    _leave(code)
+
+
+def _safely(started: float) -> int:
+    """The exit code; 0 whatever breaks."""
+    try:
+        return _land(started)
     except _EndedError as ended:
-        code = 0
         _say(f"unknown: ended by {ended} before it was done")
     except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
-        code = 0
         _tell_bug()
-    _leave(code)
+    return 0
 
 
 def _land(started: float) -> int:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from healthcheck import guard
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
 from healthcheck.host import Host, recorded, root_of
 from healthcheck.model import Job
 from healthcheck.reading import Reading
-from healthcheck.runner import Request, Result, run, state_folder
+from healthcheck.runner import Request, Result, keep_baseline, run, state_folder
 from slurm_integration.hook import leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
@@ -32,6 +33,7 @@ def run_epilog(
 ) -> int:
     """Look at the node after the job in `environment`; returns the exit code for slurmd."""
     config, notes, refused = load_config(environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH))
+    guard.promise(started + config.deadline_s)
     job = read_job(environment)
     investigation = _begin(config, job, state_folder(host, config), started)
     request = Request(
@@ -41,6 +43,7 @@ def run_epilog(
         notes=(*notes, *(job.odd if job else ())),
         job=job,
         refused=refused,
+        remember=False,  # only after it has acted
     )
     result = run(request, early, started)
     # A job that has ended cannot be sent elsewhere: where nothing could be judged, nothing is done.
@@ -48,6 +51,10 @@ def run_epilog(
     tell(result.report, decision, job)
     until = started + config.deadline_s - MARGIN_S
     code, drained, deed = _act(result, decision, config, job, until)
+    guard.decided(code)
+    note = keep_baseline(request, result)
+    if note:
+        say(f"note: {note}")
     if job is not None and config.epilog.get("kill_leftovers") is True:
         _end_leftovers(result, job, config, local=not recorded(host))
     folder = state_folder(host, config)

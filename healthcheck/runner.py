@@ -80,12 +80,24 @@ def run(request: Request, early: Iterable[Reading] = (), started: float | None =
     report = _report(request, node, profile, notes, started, refused or request.refused)
     if flight is not None:
         report = msgspec.structs.replace(report, notes=(*report.notes, *flight.remember(report)))
+    result = Result(report, node, profile)
     remember = request.remember
     if request.stage in BASELINE_STAGES if remember is None else remember:
-        told = save_baseline(folder, advance(node, report.outcomes, profile.name, request.job))
+        told = keep_baseline(request, result)
         if told:
             report = msgspec.structs.replace(report, notes=(*report.notes, told))
-    return Result(report, node, profile)
+    return result._replace(report=report)
+
+
+def keep_baseline(request: Request, result: Result) -> str | None:
+    """Remember this look, so that growth counts from here; a note where that failed.
+
+    Slurm's hooks do it after they have acted: a disk that holds us must not keep a sick node in
+    service.
+    """
+    report, node, profile = result
+    folder = state_folder(request.host, request.config)
+    return save_baseline(folder, advance(node, report.outcomes, profile.name, request.job))
 
 
 def replay(snapshot: Snapshot, request: Request) -> Result:

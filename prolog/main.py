@@ -22,14 +22,23 @@ def main() -> None:
     # A process that lives for a tenth of a second leaves nothing worth collecting.
     gc.disable()
     try:
-        code = _fly(started)
+        from healthcheck.guard import guarded
+
+        code = guarded(lambda: _safely(started), "prolog")
+    except BaseException:  # noqa: BLE001 - without the guard it still flies
+        code = _safely(started)
+    _leave(code)
+
+
+def _safely(started: float) -> int:
+    """The exit code; 0 whatever breaks."""
+    try:
+        return _fly(started)
     except _EndedError as ended:
-        code = 0
         _say(f"unknown: ended by {ended} before it was done; the job runs")
     except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
-        code = 0
         _tell_bug()
-    _leave(code)
+    return 0
 
 
 def _fly(started: float) -> int:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
+from healthcheck import guard
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
 from healthcheck.host import Host, root_of
 from healthcheck.model import Job, Report
 from healthcheck.reading import Reading
-from healthcheck.runner import Request, run, state_folder
-from slurm_integration.hook import leave_file, remember, tell
+from healthcheck.runner import Request, keep_baseline, run, state_folder
+from slurm_integration.hook import leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
 from slurm_integration.verdict_file import leave_verdict
@@ -25,6 +26,7 @@ def run_prolog(
     path = environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH)
     # Names and limits of checks are verified once the checks are loaded, while probes read.
     config, notes, refused = load_config(path, verify=False)
+    guard.promise(started + config.deadline_s)
     job = read_job(environment)
     request = Request(
         host=host,
@@ -33,6 +35,7 @@ def run_prolog(
         notes=(*notes, *(job.odd if job else ())),
         job=job,
         refused=refused,
+        remember=False,  # only after it has acted
         unverified=path,
     )
     result = run(request, early, started)
@@ -40,6 +43,10 @@ def run_prolog(
     decision = decide(report, config, job.restart_count if job else 0)
     tell(report, decision, job)
     code, deed = _act(report, decision, config, job, started + config.deadline_s - MARGIN_S)
+    guard.decided(code)
+    note = keep_baseline(request, result)
+    if note:
+        say(f"note: {note}")
     folder = state_folder(host, config)
     _keep(folder, report)
     leave_verdict(report, job, result.snapshot, config.task_prolog, root_of(host))

@@ -40,7 +40,7 @@ def modules(node, folder: Path, stage: str, env: dict[str, str]) -> list[Path]:
     code = (
         f"import os, sys; sys.path.insert(0, {str(folder)!r}); leave = os._exit\n"
         "def _exit(code):\n"
-        "    if os.getpid() == main_pid:\n"
+        f"    if '{stage}.stage' in sys.modules and os.getppid() == main_pid:\n"
         "        files = [getattr(m, '__file__', None) for m in list(sys.modules.values())]\n"
         "        print('\\n'.join(['FILES', *filter(None, files)]), flush=True)\n"
         "    leave(code)\n"
