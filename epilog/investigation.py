@@ -26,7 +26,7 @@ from healthcheck.event_log import record
 from healthcheck.model import Job, Severity
 from healthcheck.node_event import job_failures
 from healthcheck.runner import Result
-from slurm_integration.hook import say
+from slurm_integration.hook import FAIL_JOB, say
 from slurm_integration.scontrol import Scontrol
 
 FINISH_S = 3.0
@@ -90,7 +90,7 @@ class Investigation:
         self._remember(answer, result.report.node)
         # The failing node's own epilog tells Slurm, and no other one: a non-zero exit drains.
         expedite = self._settings.requeue.mode == "expedite"
-        return int(expedite and drained and not self._config.dry_run)
+        return FAIL_JOB if expedite and drained and not self._config.dry_run else 0
 
     def _remember(self, answer: Attribution, node: str) -> None:
         """Keep the failure for the fleet's history; every node of the job may tell the same."""

@@ -15,7 +15,7 @@ from healthcheck.host import Host, recorded, root_of
 from healthcheck.model import Job
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, Result, keep_baseline, run, state_folder
-from slurm_integration.hook import leave_file, remember, say, tell
+from slurm_integration.hook import FAIL_JOB, leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
 from slurm_integration.verdict_file import remove_verdict
@@ -113,7 +113,7 @@ def _act(
     # Only where our own update failed does Slurm have to drain for a non-zero exit.
     left_to_slurm = done.outcome in (Drained.LEFT_TO_SLURM, Drained.FAILED_CLOSED)
     deed = Deed("drain", done.outcome.value, done.reason)
-    return int(left_to_slurm), done.outcome in ours, deed
+    return FAIL_JOB if left_to_slurm else 0, done.outcome in ours, deed
 
 
 def _end_leftovers(result: Result, job: Job, config: Config, *, local: bool) -> None:

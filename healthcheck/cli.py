@@ -16,9 +16,11 @@ COMMANDS = {
     "classify": "epilog.commands.classify:command",
     "collect": "slurm_integration.commands.collect:command",
     "config": "healthcheck.commands.config:command",
+    "doctor": "slurm_integration.commands.doctor:command",
     "drains": "slurm_integration.commands.drains:command",
     "explain": "healthcheck.commands.explain:command",
     "history": "slurm_integration.commands.history:command",
+    "install": "slurm_integration.commands.install:command",
     "lemons": "slurm_integration.commands.lemons:command",
     "profile": "healthcheck.commands.profile:command",
     "report": "epilog.commands.report:command",
@@ -27,6 +29,7 @@ COMMANDS = {
     "sandbox": "slurm_integration.commands.sandbox:command",
     "stats": "slurm_integration.commands.stats:command",
     "sweep": "slurm_integration.commands.sweep:command",
+    "uninstall": "slurm_integration.commands.uninstall:command",
 }
 """Command → where it lives. By dotted name, so that `check` pays for no other command's
 imports and the domain does not import the packages above it."""

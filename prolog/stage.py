@@ -9,7 +9,7 @@ from healthcheck.host import Host, root_of
 from healthcheck.model import Job, Report
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, keep_baseline, run, state_folder
-from slurm_integration.hook import leave_file, remember, say, tell
+from slurm_integration.hook import FAIL_JOB, leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
 from slurm_integration.verdict_file import leave_verdict
@@ -66,7 +66,7 @@ def _act(
 
     if decision.do is Do.DRAIN:
         done = drain(report, decision, config, job, deadline)
-        return int(done.fail_job), Deed("drain", done.outcome.value, done.reason)
+        return FAIL_JOB if done.fail_job else 0, Deed("drain", done.outcome.value, done.reason)
     # Always 0: a Prolog that fails would drain the node.
     sent = requeue(config, job, deadline)
     return 0, Deed("requeue", "requeued" if sent else "not-requeued", decision.why)

@@ -15,6 +15,13 @@ from healthcheck.runner import Result
 from healthcheck.whole_file import write_whole
 from slurm_integration.policy import Decision, Do
 
+FAIL_JOB = 75
+"""A hook's exit code where it has decided that Slurm must count it as failed (EX_TEMPFAIL).
+
+To slurmd any code but 0 is one. The wrappers of `flightcheck install` let only this one through:
+an interpreter that does not start, or a package it cannot load, gives others (law 2).
+"""
+
 
 def say(text: str) -> None:
     """A line on standard output, which slurmd puts into its log."""

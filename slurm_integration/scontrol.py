@@ -88,6 +88,11 @@ class Scontrol:
         assignments = [f"{name}={value}" for name, value in fields.items()]
         return self._call(["update", f"NodeName={nodes}", *assignments], deadline)
 
+    def show_config(self, *, deadline: float | None = None) -> Answer:
+        """slurmctld's configuration as it is in force, times in UTC."""
+        self.reads += 1
+        return self._call(["show", "config"], deadline)
+
     def show_job(self, job_id: int, *, deadline: float | None = None) -> Answer:
         """One line a component of the job, times in UTC."""
         self.reads += 1

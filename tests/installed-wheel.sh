@@ -16,6 +16,13 @@ grep -q "fallen off the bus" <<< "$("$venv/bin/flightcheck" explain xid 79)" ||
     fail "the Xid catalogue is missing"
 [ "$(code env -i "$venv/bin/flightcheck-prolog")" = 0 ] || fail "the prolog must pass here"
 
+site=$(mktemp -d)
+"$venv/bin/flightcheck" install --root "$site" >/dev/null || fail "flightcheck install fails"
+[ "$(code env -i "$site/etc/slurm/flightcheck/prolog.sh")" = 0 ] || fail "the wrapper must pass here"
+"$venv/bin/flightcheck" uninstall --root "$site" >/dev/null || fail "flightcheck uninstall fails"
+[ -z "$(ls -A "$site")" ] || fail "uninstall left something behind"
+rmdir "$site"
+
 run() { "$venv/bin/flightcheck" sandbox run --type h100-sxm "$@"; }
 [ "$(code run -- flightcheck check)" = 0 ] || fail "a healthy node must be go"
 [ "$(code run --break xid-79 -- flightcheck check)" = 2 ] || fail "xid-79 must be no-go"

@@ -1,0 +1,1 @@
+"""What the doctor reads: of Slurm, of its hooks, of our own installation, of this node."""
