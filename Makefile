@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Debian packages: what the sandbox needs, and what only tests need.
 SANDBOX := slurm-wlm munge gcc libc6-dev openssh-server
-TESTS   := strace clustershell postgresql prometheus chromium chromium-driver \
+TESTS   := libslurm-dev strace clustershell postgresql prometheus chromium chromium-driver \
            fonts-dejavu-core
 # The torch that tests use. Elsewhere than on a machine with a CPU build at hand this is large:
 # `make test TORCH=` goes without, and the tests that need it say that they are skipped.
@@ -13,7 +13,7 @@ JOBS    ?= 2
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system system-tests torch demo test test-gpu lint types contracts format bench bench-all accuracy docs wheel schema clean
+.PHONY: help venv system system-tests torch demo test test-gpu test-faults spank lint types contracts format bench bench-all accuracy docs wheel schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ torch: venv
 
 test: venv torch system-tests  ## Every test, the real-Slurm ones included
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+spank:  ## The SPANK plugin at build/spank/flightcheck.so (SLURM_INCLUDE=folder of slurm/spank.h)
+	@$(MAKE) --no-print-directory -C slurm_integration/spank
+
+test-faults: venv torch system  ## Eleven faults of real torch jobs, under srun and torchrun (5 min)
+	FLIGHTCHECK_FAULTS=all $(BIN)/pytest -s tests/epilog/hook/test_real_torch_faults.py
 
 test-gpu: venv  ## The tests that need CUDA, beside nccl-tests where it is (FLIGHTCHECK_TORCH=python)
 	$(BIN)/pytest -m gpu -s tests/healthcheck/allreduce

@@ -12,14 +12,15 @@ import msgspec
 from epilog.act import carry_out
 from epilog.classify import Heard, classify
 from epilog.errands import build_errand, output_folder
-from epilog.job_facts import Shown, build_facts, first_node, parse_show_job
-from epilog.model import Attribution, Evidence, Role
+from epilog.job_facts import Shown, build_facts, first_node, parse_show_job, slurms_end
+from epilog.model import Attribution, Evidence, JobFacts, Role
 from epilog.neighbours import drained_for
 from epilog.postflight import node_evidence
 from epilog.reader.child import Reader
 from epilog.reader.errand import Found
 from epilog.report.build import Told, build_report
 from epilog.settings import EpilogSettings, settings_of
+from epilog.task_exits import gather, share
 from healthcheck import guard
 from healthcheck.config import Config
 from healthcheck.event_log import record
@@ -35,9 +36,18 @@ PROLOG_REPORT = "prolog.json"
 
 
 def begin(
-    config: Config, raw: dict[str, Any], job: Job, folder: str, started: float
+    config: Config,
+    raw: dict[str, Any],
+    job: Job,
+    folder: str,
+    started: float,
+    *,
+    only_slurms: bool = False,
 ) -> "Investigation | None":
-    """Start, unless this is not the job's first node or the site does not want it."""
+    """Start, unless this is not the job's first node or the site does not want it.
+
+    `only_slurms`: only where Slurm says that it ended the job itself, or cannot be asked.
+    """
     settings, notes = settings_of(raw)
     for note in notes:
         say(f"note: {note}")
@@ -45,8 +55,15 @@ def begin(
     if not settings.read_logs:
         return None
     if job.nodelist and me and first_node(job.nodelist).partition(".")[0] != me.partition(".")[0]:
+        if settings.shared_dir:
+            share(settings.task_record, job.job_id, me, settings.shared_dir)
         return None
-    return Investigation(config, settings, job, folder, started)
+    found = Investigation(config, settings, job, folder, started)
+    # The words that led here stood in the job's own log, and may be a user's joke.
+    if only_slurms and not found.ended_by_slurm:
+        return None
+    found.read()
+    return found
 
 
 class Investigation:
@@ -66,7 +83,16 @@ class Investigation:
         self._facts = build_facts(job, self._shown)
         seconds = max(0.5, settings.deadline_s - FINISH_S)
         self._errand = build_errand(job, self._shown, self._facts.nodes, settings, seconds)
+        self._reader: Reader | None = None
+
+    def read(self) -> None:
+        """Start reading the job's files."""
         self._reader = Reader(self._errand) if self._errand else None
+
+    @property
+    def ended_by_slurm(self) -> bool:
+        """Whether Slurm says that it ended the job itself, or could not be asked."""
+        return self._shown.state is None or slurms_end(self._job, self._shown) is not None
 
     def finish(self, result: Result, drained: bool) -> int:
         """Attribute, decide, act, tell. The exit code this adds to the epilog's own."""
@@ -78,6 +104,7 @@ class Investigation:
             self._facts.started_at,
         )
         facts = [*local, *self._scheduler()]
+        self._facts = self._with_exits(self._facts)
         answer = self._classify(found, facts)
         peers = self._peers(answer)
         if peers:
@@ -91,6 +118,14 @@ class Investigation:
         # The failing node's own epilog tells Slurm, and no other one: a non-zero exit drains.
         expedite = self._settings.requeue.mode == "expedite"
         return FAIL_JOB if expedite and drained and not self._config.dry_run else 0
+
+    def _with_exits(self, facts: JobFacts) -> JobFacts:
+        """How each task ended, as the SPANK plugin recorded it here and where else it is seen."""
+        me, settings = self._job.node_name, self._settings
+        if not me:
+            return facts
+        exits = gather(settings.task_record, self._job.job_id, me, settings.shared_dir)
+        return msgspec.structs.replace(facts, exits=exits) if exits else facts
 
     def _remember(self, answer: Attribution, node: str) -> None:
         """Keep the failure for the fleet's history; every node of the job may tell the same."""
@@ -131,7 +166,7 @@ class Investigation:
 
     def _scheduler(self) -> list[Evidence]:
         """An end that Slurm itself made, as it says so of the job."""
-        klass = self._shown.scheduler_class
+        klass = slurms_end(self._job, self._shown)
         if klass is None:
             return []
         return [

@@ -17,6 +17,7 @@ _STATES = {
     "PREEMPTED": "scheduler/preempted",
     "NODE_FAIL": "scheduler/node-failure",
 }
+_REASONS = {"TimeLimit": "scheduler/time-limit", "NodeDown": "scheduler/node-failure"}
 _COMMA = re.compile(r",(?![^\[]*\])")
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\Z")
@@ -34,6 +35,8 @@ class Shown(msgspec.Struct, frozen=True):
     stderr: str | None = None
     work_dir: str | None = None
     started_at: float | None = None
+    reason: str | None = None
+    exit_signal: int | None = None
     limit_s: float | None = None
     tasks: int | None = None
     tasks_per_node: int | None = None
@@ -47,6 +50,18 @@ class Shown(msgspec.Struct, frozen=True):
 def failed(job: Job) -> bool:
     """Whether the job or one of its steps ended badly, as far as the environment tells."""
     return bool(job.exit_code or job.exit_signal or job.derived_exit_code)
+
+
+def slurms_end(job: Job, shown: Shown) -> str | None:
+    """The class of an end that Slurm itself made, None of any other.
+
+    While an epilog runs the job's state is COMPLETING. What tells then is the reason that Slurm
+    keeps, or that the hook was given the exit code 0 and Slurm's own record has a signal. [tried]
+    """
+    if shown.scheduler_class is not None or shown.state != "COMPLETING" or failed(job):
+        return shown.scheduler_class
+    known = _REASONS.get(shown.reason or "")
+    return known or ("scheduler/cancelled" if shown.exit_signal else None)
 
 
 def first_node(nodelist: str) -> str:
@@ -84,6 +99,7 @@ def parse_show_job(text: str) -> Shown:
     rest = line.partition(" UserId=")[2] if name is not None else line
     per_node = (_field(rest, "NtasksPerN:B:S:C") or "").partition(":")[0]
     tasks = _field(rest, "NumTasks") or ""
+    signal = (_field(rest, "ExitCode") or "").partition(":")[2][:4]
     head = line.partition(" JobName=")[0] + " "
     return Shown(
         name=name,
@@ -94,6 +110,8 @@ def parse_show_job(text: str) -> Shown:
         stderr=_path(rest, "StdErr"),
         work_dir=_path(rest, "WorkDir"),
         started_at=_when(_field(rest, "StartTime")),
+        reason=_field(rest, "Reason"),
+        exit_signal=int(signal) if signal.isdecimal() else None,
         limit_s=_duration(_field(rest, "TimeLimit")),
         tasks=int(tasks) if tasks.isdecimal() else None,
         tasks_per_node=int(per_node) if per_node.isdecimal() and int(per_node) else None,

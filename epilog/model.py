@@ -69,13 +69,18 @@ class TaskExit(msgspec.Struct, frozen=True):
 
 
 class RankPlace(msgspec.Struct, frozen=True):
-    """Where a rank ran (rank map written at task start)."""
+    """Where a rank ran (rank map written at task start).
+
+    `launcher`: a task that may start ranks of its own, as torchrun does; `rank` is then the number
+    of the Slurm task, which is a rank only where no launcher was at work.
+    """
 
     rank: int
     host: str
     local_rank: int | None = None
     gpu_uuid: str | None = None
     pid: int | None = None
+    launcher: bool = False
 
 
 class Work(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from epilog.places import TASK_RECORD
 from healthcheck.config import AbsolutePath
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
@@ -45,6 +46,7 @@ class EpilogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job's user that are still in the job's cgroup or on its GPUs. `confirm_drains`: drain a node
     for diagnosis when two unrelated jobs of different users suspect it. `shared_dir`: a folder,
     root's own, that all nodes see; suspicions and reports are kept there, else on the node.
+    `task_record`: where the SPANK plugin records how tasks ended, as plugstack.conf says.
     """
 
     read_logs: bool = True
@@ -61,6 +63,7 @@ class EpilogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     confirm_drains: bool = True
     suspicion_window_s: Annotated[float, msgspec.Meta(ge=60, le=90 * 86_400)] = 7 * 86_400.0
     shared_dir: AbsolutePath | None = None
+    task_record: AbsolutePath = TASK_RECORD
     keep_reports: Count = 500
     requeue: RequeueSettings = RequeueSettings()
 

@@ -3,11 +3,13 @@
 A job that ended well pays for the look alone: the rest is imported only for a failed one.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from epilog.places import TASK_RECORD
 from healthcheck import guard
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
@@ -22,6 +24,7 @@ from slurm_integration.verdict_file import remove_verdict
 
 if TYPE_CHECKING:
     from epilog.investigation import Investigation
+    from epilog.last_words import LastWords
 
 LAST_REPORT = "epilog.json"
 """In the state folder: the report of the last epilog."""
@@ -35,7 +38,10 @@ def run_epilog(
     config, notes, refused = load_config(environment.get("FLIGHTCHECK_CONFIG", CONFIG_PATH))
     guard.promise(started + config.deadline_s)
     job = read_job(environment)
-    investigation = _begin(config, job, state_folder(host, config), started)
+    folder = state_folder(host, config)
+    ended_well = job is not None and not (job.exit_code or job.exit_signal or job.derived_exit_code)
+    words = _listen(config, job) if ended_well else None
+    investigation = None if ended_well else _begin(config, job, folder, started)
     request = Request(
         host=host,
         stage="epilog",
@@ -57,22 +63,40 @@ def run_epilog(
         say(f"note: {note}")
     if job is not None and config.epilog.get("kill_leftovers") is True:
         _end_leftovers(result, job, config, local=not recorded(host))
-    folder = state_folder(host, config)
     _keep(folder, result)
     if job is not None:
         remove_verdict(job.job_id, root_of(host))
     remember(folder, result, decision, deed, config)
-    return max(code, _finish(investigation, result, drained=drained))
+    if words is not None and words.heard():
+        investigation = _begin(config, job, folder, started, only_slurms=True)
+    code = max(code, _finish(investigation, result, drained=drained))
+    _forget_tasks(config, job)
+    return code
 
 
-def _begin(config: Config, job: Job | None, folder: str, started: float) -> "Investigation | None":
+def _listen(config: Config, job: Job | None) -> "LastWords | None":
+    """Look whether Slurm itself ended a job whose exit code is 0, while the probes read."""
+    if job is None or config.epilog.get("read_logs") is False:
+        return None
+    try:
+        from epilog.last_words import listen
+
+        return listen(job)
+    except Exception as error:  # noqa: BLE001 - the node must be looked at all the same
+        _tell_bug(error)
+        return None
+
+
+def _begin(
+    config: Config, job: Job | None, folder: str, started: float, *, only_slurms: bool = False
+) -> "Investigation | None":
     """Start reading a failed job's files, while the probes look at the node."""
-    if job is None or not (job.exit_code or job.exit_signal or job.derived_exit_code):
+    if job is None:
         return None
     try:
         from epilog.investigation import begin
 
-        return begin(config, config.epilog, job, folder, started)
+        return begin(config, config.epilog, job, folder, started, only_slurms=only_slurms)
     except Exception as error:  # noqa: BLE001 - the node must be looked at all the same
         _tell_bug(error)
         return None
@@ -87,6 +111,17 @@ def _finish(investigation: "Investigation | None", result: Result, *, drained: b
     except Exception as error:  # noqa: BLE001 - a bug of ours must not drain the node
         _tell_bug(error)
         return 0
+
+
+def _forget_tasks(config: Config, job: Job | None) -> None:
+    """The job has ended here: the record of how its tasks ended goes."""
+    folder = config.epilog.get("task_record", TASK_RECORD)
+    if job is None or not job.node_name or not isinstance(folder, str):
+        return
+    try:
+        os.unlink(f"{folder}/{job.job_id}.{job.node_name}")
+    except OSError:
+        pass
 
 
 def _tell_bug(error: Exception) -> None:

@@ -83,11 +83,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     epilog: dict[str, Any] = {}
     requalify: dict[str, Any] = {}
     task_prolog: dict[str, Any] = {}
+    preflight: dict[str, Any] = {}
 
 
 SECTIONS = {
     "allreduce": "healthcheck.allreduce.settings:AllreduceSettings",
     "epilog": "epilog.settings:EpilogSettings",
+    "preflight": "prolog.preflight_settings:PreflightSettings",
     "requalify": "slurm_integration.requalify.rules:Rules",
     "task_prolog": "prolog.task_settings:TaskPrologSettings",
 }

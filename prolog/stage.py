@@ -9,6 +9,7 @@ from healthcheck.host import Host, root_of
 from healthcheck.model import Job, Report
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, keep_baseline, run, state_folder
+from prolog.preflight import settle, wish
 from slurm_integration.hook import FAIL_JOB, leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
 from slurm_integration.policy import Decision, Do, decide
@@ -28,6 +29,13 @@ def run_prolog(
     config, notes, refused = load_config(path, verify=False)
     guard.promise(started + config.deadline_s)
     job = read_job(environment)
+    asked = wish(job)
+    if asked is not None and job is not None:
+        settled, told = settle(asked, job, config)
+        say(f"{told} [job {job.job_id}]")
+        if settled is None:
+            return 0
+        config = settled
     request = Request(
         host=host,
         stage="prolog",

@@ -11,6 +11,7 @@ import pytest
 from slurm_integration.sandbox.machine import live
 
 BIN = Path(sys.executable).parent
+sys.path.insert(0, str(Path(__file__).parent))  # slurm_flight, for whoever needs a real cluster
 
 
 class Node:

@@ -63,8 +63,15 @@ def find_places(
         if rank is not None and host and rank not in nodes:
             nodes[rank], how[rank] = short(host), source
 
+    maps = tuple(maps)
+    # More ranks than tasks: each task started several, and its number is none of theirs.
+    tasks = sum(place.launcher for place in maps)
+    launched = torchrun or any(seen.rank is not None and seen.rank >= tasks for seen in evidence)
+
     def put_map(places: Iterable[RankPlace]) -> None:
         for place in places:
+            if place.launcher and launched:
+                continue
             put(place.rank, place.host, MAP)
             if place.local_rank is not None:
                 local.setdefault((short(place.host), place.local_rank), place.rank)

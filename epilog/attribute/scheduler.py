@@ -32,7 +32,9 @@ def step(case: Case) -> Step:
         )
     seen = tuple(e for e in chosen if e.klass == first.klass)
     why = f"the scheduler gave its reason before any error: {first.text.strip()[:120]}"
-    return Step(why, Claim(first.klass, why, seen, nodes=hosts_of(seen)))
+    # A line about another node's failure is printed by one that lives.
+    named_in = tuple(e for e in seen if "reporter" not in e.fields)
+    return Step(why, Claim(first.klass, why, seen, nodes=hosts_of(named_in)))
 
 
 def _by_the_clock(case: Case) -> Step:

@@ -16,10 +16,11 @@ _NAME = re.compile(r"/ranks-(\d{1,9})-(\d{1,10})-[A-Za-z0-9._-]{1,255}\.jsonl\Z"
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """One task. A launcher (torchrun) has a label in place of a rank, and is passed over."""
+    """One task. What may be a launcher (torchrun) has a label in place of a rank."""
 
     host: str
     rank: int | None = None
+    label: int | None = None
     local_rank: int | None = None
     gpu_uuid: str | None = None
     pid: int | None = None
@@ -46,9 +47,16 @@ def parse_rank_maps(files: Iterable[tuple[str, bytes]]) -> tuple[RankPlace, ...]
                 line = msgspec.json.decode(text, type=_Line)
             except msgspec.MsgspecError:
                 continue
-            if line.rank is not None and 0 <= line.rank < 1 << 24 and line.host:
-                places.setdefault(
-                    line.rank,
-                    RankPlace(line.rank, line.host[:255], line.local_rank, line.gpu_uuid, line.pid),
-                )
+            place = _place(line)
+            if place is not None:
+                places.setdefault(place.rank, place)
     return tuple(places[rank] for rank in sorted(places))
+
+
+def _place(line: _Line) -> RankPlace | None:
+    launcher = line.rank is None
+    number = line.label if launcher else line.rank
+    if number is None or not 0 <= number < 1 << 24 or not line.host:
+        return None
+    host = line.host[:255]
+    return RankPlace(number, host, line.local_rank, line.gpu_uuid, line.pid, launcher)

@@ -1,23 +1,19 @@
 """The epilog on a real Slurm cluster of two simulated nodes: a user's fault, and a node's."""
 
-import importlib.util
 import json
 import os
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
+from slurm_flight import CONFIG, UID, USER, Flight
 
 from slurm_integration.sandbox import cluster
-from slurm_integration.sandbox.machine.live import break_machine, build_machine
+from slurm_integration.sandbox.machine.live import break_machine
 
 pytestmark = pytest.mark.slurm
-USER, UID = "nobody", 65_534
-HOOK = (sys.executable, "-m", "epilog.main")
-CONFIG = "dry_run = false\n[drain]\nmax_nodes = 2\nmax_percent = 100\njitter_s = 0\n"
 RAISES = """\
 import os, sys, time
 rank = int(os.environ["SLURM_PROCID"])
@@ -35,90 +31,74 @@ sys.exit("RuntimeError: CUDA error: unspecified launch failure")
 """
 
 
-class Flight:
-    """A cluster whose nodes have hardware, prologs and epilogs."""
-
-    def __init__(self, state: Path) -> None:
-        self.state = state
-        self.home = state / "home"
-        self.home.mkdir()
-        os.chown(self.home, UID, UID)
-        config = state / "flightcheck.toml"
-        config.write_text(CONFIG)
-        environment = {
-            "FLIGHTCHECK_ROOT": f"{state}/nodes/%n/root",
-            "FLIGHTCHECK_CONFIG": str(config),
-        }
-        spec = cluster.ClusterSpec(str(state), nodes=2, epilog=HOOK, hook_environment=environment)
-        for node in spec.names:
-            build_machine(str(self.root(node)), "h100-sxm", node)
-        cluster.up(spec)
-
-    def root(self, node: str) -> Path:
-        return self.state / "nodes" / node / "root"
-
-    def submit(self, program: str) -> int:
-        (self.home / "job.py").write_text(program)
-        done = cluster.client(
-            str(self.state), "sbatch", "--parsable", f"--uid={USER}", f"--chdir={self.home}",
-            "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=8",
-            "--wrap=srun -l --kill-on-bad-exit=0 /usr/bin/python3 job.py",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
-
-    def submit_torch(self, case: str) -> int:
-        """Four ranks of torch on two nodes, as root: only root may be able to run our Python."""
-        folder = self.state / f"torch-{case}"
-        folder.mkdir()
-        program = Path(__file__).with_name("faulty_job.py")
-        done = cluster.client(
-            str(self.state), "sbatch", "--parsable", f"--chdir={folder}",
-            "--nodes=2", "--ntasks-per-node=2", "--gpus-per-node=8",
-            "--export=ALL,TORCH_FR_BUFFER_SIZE=200,OMP_NUM_THREADS=1",
-            f"--wrap=srun -l --kill-on-bad-exit=0 {sys.executable} {program} {case} {folder}",
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
-
-    def wait(self, what, seconds=90.0):
-        until = time.monotonic() + seconds
-        while not (value := what()):
-            assert time.monotonic() < until, self.logs()
-            time.sleep(0.2)
-        return value
-
-    def report(self, job: int) -> dict:
-        path = self.root("node01") / f"var/lib/flightcheck/jobs/{job}/report.json"
-        self.wait(path.exists)
-        return json.loads(path.read_text())
-
-    def logs(self) -> str:
-        logs = sorted(self.state.glob("nodes/*/slurmd.log")) + sorted(self.home.glob("slurm-*"))
-        return "\n".join(f"== {p}\n{p.read_text(errors='replace')[-3000:]}" for p in logs)
+def submit(flight: Flight, program: str, *options: str, srun: str = "srun -l") -> int:
+    """Four tasks of a program on two nodes, as a user without rights."""
+    (flight.home / "job.py").write_text(program)
+    return flight.sbatch(
+        f"--uid={USER}", f"--chdir={flight.home}", "--nodelist=node01,node02",
+        "--ntasks-per-node=2", "--gpus-per-node=8", *options,
+        wrap=f"{srun} --kill-on-bad-exit=0 /usr/bin/python3 job.py",
+    )  # fmt: skip
 
 
-@pytest.fixture
-def flight():
+TASK_PROLOG = """\
+#!/bin/sh
+# Only root may be able to run this Python.
+[ "$(id -u)" = 0 ] || exit 0
+FLIGHTCHECK_ROOT={state}/nodes/$SLURMD_NODENAME/root exec {python} -m prolog.task
+"""
+
+
+@pytest.fixture(scope="module")
+def running():
     reason = cluster.why_not()
     if reason:
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="fc-epi-", dir="/tmp"))
     folder.chmod(0o755)
+    script = folder / "task-prolog"
+    script.write_text(TASK_PROLOG.format(state=folder, python=sys.executable))
+    script.chmod(0o755)
     try:
-        yield Flight(folder)
+        yield Flight(folder, nodes=3, config=CONFIG, extra=(f"TaskProlog={script}",))
     finally:
         cluster.down(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def drained(flight) -> dict[str, str]:
-    nodes = cluster.status(str(flight.state)).nodes
-    return {n.name: n.reason or "" for n in nodes if n.drain_flag}
+@pytest.fixture(scope="module")
+def hung_job(running) -> tuple[int, Path]:
+    """A job on the third node that hangs, while the other tests run, until its minute is over."""
+    folder = running.state / "hung"
+    folder.mkdir()
+    os.chown(folder, UID, UID)
+    (folder / "job.py").write_text(HANGS)
+    job = running.sbatch(
+        f"--uid={USER}", f"--chdir={folder}", "--nodelist=node03", "--ntasks=2", "--requeue",
+        "--gpus-per-node=8", "--time=1", wrap="srun -l /usr/bin/python3 job.py",
+    )  # fmt: skip
+    return job, folder
+
+
+@pytest.fixture
+def flight(running, hung_job):
+    yield running
+    for name in running.drained():
+        heal(running, name)
+    for left in running.home.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def heal(flight: Flight, name: str) -> None:
+    from slurm_integration.sandbox.machine.live import forget_baseline, heal_machine
+
+    heal_machine(str(flight.root(name)))
+    forget_baseline(str(flight.root(name)))
+    cluster.client(str(flight.state), "scontrol", "update", f"NodeName={name}", "State=RESUME")
 
 
 def test_a_users_exception_is_explained_and_drains_nobody(flight):
-    job = flight.submit(RAISES)
+    job = submit(flight, RAISES)
     report = flight.report(job)
     assert report["class"] == "user/python-exception", flight.logs()
     assert report["root"]["ranks"] == [2]
@@ -127,16 +107,16 @@ def test_a_users_exception_is_explained_and_drains_nobody(flight):
     told = flight.wait(lambda: list(flight.home.glob(f"flightcheck-{job}.txt")))[0]
     assert told.stat().st_uid == UID
     assert "your program" in told.read_text()
-    assert drained(flight) == {}
+    assert flight.drained() == {}
 
 
 def test_a_gpu_that_is_lost_midway_is_found_on_its_node_and_told_by_the_first(flight):
-    job = flight.submit(WAITS)
+    job = submit(flight, WAITS)
     flight.wait(lambda: list(flight.home.glob("slurm-*.out")))
     break_machine(str(flight.root("node02")), "xid-79")
     (flight.home / "go").touch()
     report = flight.report(job)
-    reasons = flight.wait(lambda: drained(flight))
+    reasons = flight.wait(flight.drained)
     assert set(reasons) == {"node02"}
     assert reasons["node02"].startswith("flightcheck: no-go ")
     assert f"[job {job}" in reasons["node02"]
@@ -145,24 +125,74 @@ def test_a_gpu_that_is_lost_midway_is_found_on_its_node_and_told_by_the_first(fl
     assert report["decision"]["drain"] == ["node02"]
 
 
-FAULTS = {
-    "raise": "user/python-exception",
-    "killed": "unknown/sigkill",
-    "leaves": "user/desync",
-    "shape": "user/desync",
-    "op": "user/desync",
-    "hang": "user/desync",
-}
+HANGS = """\
+import os, time
+rank = int(os.environ["SLURM_PROCID"])
+print(f"[rank{rank}]: step 7 done", flush=True)
+time.sleep(300)
+"""
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-def test_the_rank_that_went_wrong_is_found_in_real_torch_jobs(flight):
-    """torchrun itself names the right rank in about half of such cases."""
-    for case, klass in FAULTS.items():
-        report = flight.report(flight.submit_torch(case))
-        told = (case, report["class"], report["root"], report["drain"], report["steps"])
-        assert report["root"]["ranks"] == [2], told
-        assert report["root"]["nodes"] == ["node02"], told
-        assert report["class"] == klass, told
-        assert report["drain"] != "yes", told
-    assert drained(flight) == {}
+def test_a_cancelled_job_is_told_so_and_nothing_follows(flight):
+    job = submit(flight, HANGS, "--requeue")
+    flight.wait(lambda: any(p.read_text() for p in flight.home.glob("slurm-*.out")))
+    cluster.client(str(flight.state), "scancel", str(job))
+    report = flight.report(job)
+    assert report["class"] == "scheduler/cancelled", json.dumps(report, indent=1)
+    assert flight.job(job)["JobState"] == "CANCELLED"
+    assert flight.drained() == {}
+
+
+def test_a_job_that_only_says_it_was_cancelled_ended_well(flight):
+    """The words stand in a file that its user writes: Slurm is asked, and knows better."""
+    joke = "slurmstepd: error: *** JOB 1 ON node01 CANCELLED AT 2026-12-01T00:00:00 ***"
+    job = submit(flight, f"print({joke!r}, flush=True)\n", srun="srun")
+    flight.wait(lambda: flight.job(job)["JobState"] == "COMPLETED")
+    flight.wait(lambda: "State=IDLE " in cluster.client(
+        str(flight.state), "scontrol", "-o", "show", "node", "node01").stdout)  # fmt: skip
+    assert not (flight.root("node01") / f"var/lib/flightcheck/jobs/{job}").exists()
+
+
+MAPPED = """\
+import os, sys, time
+rank = int(os.environ["SLURM_PROCID"])
+if rank == 1:
+    sys.exit("[rank1]: ValueError: a shape that does not fit")
+time.sleep(1)
+sys.exit(f"[rank{rank}]: RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.3]:51234")
+"""
+
+
+def test_the_rank_map_of_the_task_prolog_leads_the_epilog_to_the_node(flight):
+    """Ranks are dealt out in turn and the log names no host: only the map knows them."""
+    folder = flight.state / "mapped"
+    folder.mkdir()
+    (folder / "job.py").write_text(MAPPED)
+    job = flight.sbatch(
+        f"--chdir={folder}", "--nodelist=node01,node02", "--ntasks-per-node=2", "--gpus-per-node=8",
+        f"--output={folder}/slurm.out",
+        wrap="srun -m cyclic --kill-on-bad-exit=0 -e slurm.out --open-mode=append "
+        f"{sys.executable} job.py 2>/dev/null",
+    )  # fmt: skip
+    report = flight.report(job)
+    maps = sorted(path.name for path in folder.glob(f"flightcheck-{job}/ranks-*.jsonl"))
+    assert len(maps) == 2, maps
+    told = (folder / "slurm.out").read_text().splitlines()
+    assert not any("node0" in line for line in told if not line.startswith("flightcheck: "))
+    assert report["root"]["ranks"] == [1], json.dumps(report, indent=1)
+    assert report["root"]["nodes"] == ["node02"], json.dumps(report, indent=1)
+
+
+def test_a_job_that_slurm_ended_at_its_time_limit_is_explained_and_runs_no_second_time(
+    flight, hung_job
+):
+    """Its exit code is 0, as of a job that ended well."""
+    job, folder = hung_job
+    report = flight.report(job, "node03", seconds=150)
+    assert report["class"] == "scheduler/time-limit", json.dumps(report, indent=1)
+    assert report["drain"] == "no"
+    assert flight.job(job)["JobState"] == "TIMEOUT"
+    assert flight.job(job)["Restarts"] == "0"
+    flight.wait((folder / f"flightcheck-{job}.txt").exists)
+    assert "time limit" in (folder / f"flightcheck-{job}.txt").read_text()
+    assert flight.drained() == {}

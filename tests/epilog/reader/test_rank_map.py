@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epilog.model import RankPlace
+from epilog.attribute.places import find_places
+from epilog.model import Evidence, JobFacts, RankPlace, Role
 from epilog.reader.rank_map import attempt_of, parse_rank_maps
 
 FIRST = "/home/u/flightcheck-7/ranks-0-0-node01.jsonl"
@@ -32,8 +33,24 @@ def test_only_the_last_step_of_the_last_attempt_counts():
     assert parse_rank_maps(files) == (RankPlace(0, "node03"),)
 
 
-def test_a_launcher_names_no_rank():
-    assert parse_rank_maps([(FIRST, b'{"label":0,"host":"node01"}\n')]) == ()
+def test_what_may_be_a_launcher_is_told_apart():
+    (place,) = parse_rank_maps([(FIRST, b'{"label":0,"host":"node01"}\n')])
+    assert place == RankPlace(0, "node01", launcher=True)
+
+
+def seen(*ranks: int) -> list[Evidence]:
+    return [
+        Evidence("log", n, Role.ROOT, "user/nan", "", rank=rank) for n, rank in enumerate(ranks)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "torchrun", "known"),
+    [((1,), False, {0: "a", 1: "b"}), ((1,), True, {}), ((1, 5), False, {})],
+)
+def test_a_tasks_number_is_a_rank_only_where_nothing_started_more_ranks(ranks, torchrun, known):
+    maps = [RankPlace(0, "a", launcher=True), RankPlace(1, "b", launcher=True)]
+    assert find_places(JobFacts(), seen(*ranks), (), maps, torchrun).nodes == known
 
 
 @pytest.mark.parametrize(
