@@ -22,6 +22,7 @@ COMMANDS = {
     "history": "slurm_integration.commands.history:command",
     "install": "slurm_integration.commands.install:command",
     "lemons": "slurm_integration.commands.lemons:command",
+    "notify": "slurm_integration.commands.notify:command",
     "profile": "healthcheck.commands.profile:command",
     "report": "epilog.commands.report:command",
     "requalify": "slurm_integration.commands.requalify:command",

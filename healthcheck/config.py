@@ -84,11 +84,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requalify: dict[str, Any] = {}
     task_prolog: dict[str, Any] = {}
     preflight: dict[str, Any] = {}
+    notify: dict[str, Any] = {}
 
 
 SECTIONS = {
     "allreduce": "healthcheck.allreduce.settings:AllreduceSettings",
     "epilog": "epilog.settings:EpilogSettings",
+    "notify": "slurm_integration.notify.settings:NotifySettings",
     "preflight": "prolog.preflight_settings:PreflightSettings",
     "requalify": "slurm_integration.requalify.rules:Rules",
     "task_prolog": "prolog.task_settings:TaskPrologSettings",

@@ -82,8 +82,7 @@ def events_of(
     was = before.verdicts.get(report.stage)
     if was != report.verdict.value:
         add("verdict", verdict=report.verdict.value, before=was)
-    if deed is not None:
-        add(deed.do, verdict=report.verdict.value, outcome=deed.outcome, message=cut(deed.reason))
+    told = len(events)
     for check, finding in _standing_findings(report):
         if before.findings.get(_key(check, finding.subject)) != finding.severity.value:
             add(
@@ -96,6 +95,10 @@ def events_of(
             )
     for check, subject in _cleared(report, before):
         add("cleared", check=check, subject=cut(subject))
+    # A health run sees the same every few minutes: what it does about it is news once.
+    if deed is not None and (job is not None or events or deed.outcome == "drained"):
+        add(deed.do, verdict=report.verdict.value, outcome=deed.outcome, message=cut(deed.reason))
+        events.insert(told, events.pop())
     return events
 
 

@@ -43,6 +43,8 @@ class Request(NamedTuple):
     """Path of a configuration whose names and limits of checks are still to be verified."""
     remember: bool | None = None
     """Whether this look moves the baseline; by default the stages in BASELINE_STAGES do."""
+    node: str | None = None
+    """As Slurm calls it, where no job says so."""
 
 
 class Result(NamedTuple):
@@ -220,7 +222,7 @@ def assemble(
             problems[field] = problem
     job = request.job
     return Snapshot(
-        node=(job.node_name if job and job.node_name else None) or request.host.node_name(),
+        node=(job.node_name if job else None) or request.node or request.host.node_name(),
         taken_at=time.time(),
         boot_id=boot_id(request.host),
         uptime_s=uptime(request.host),

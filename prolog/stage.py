@@ -6,9 +6,9 @@ from healthcheck import guard
 from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
 from healthcheck.host import Host, root_of
-from healthcheck.model import Job, Report
+from healthcheck.model import Report
 from healthcheck.reading import Reading
-from healthcheck.runner import Request, keep_baseline, run, state_folder
+from healthcheck.runner import Request, Result, keep_baseline, run, state_folder
 from prolog.preflight import settle, wish
 from slurm_integration.hook import FAIL_JOB, leave_file, remember, say, tell
 from slurm_integration.job_env import read_job
@@ -50,7 +50,7 @@ def run_prolog(
     report = result.report
     decision = decide(report, config, job.restart_count if job else 0)
     tell(report, decision, job)
-    code, deed = _act(report, decision, config, job, started + config.deadline_s - MARGIN_S)
+    code, deed = _act(result, decision, config, started + config.deadline_s - MARGIN_S)
     guard.decided(code)
     note = keep_baseline(request, result)
     if note:
@@ -63,18 +63,25 @@ def run_prolog(
 
 
 def _act(
-    report: Report, decision: Decision, config: Config, job: Job | None, deadline: float
+    result: Result, decision: Decision, config: Config, deadline: float
 ) -> tuple[int, Deed | None]:
     """Carry the decision out: the exit code, and what was done."""
+    report, node, _ = result
+    job = node.job
     if decision.do is Do.PASS:
         return 0, None
     if decision.do is Do.ALERT:
         return 0, Deed("alert", reason=decision.why)
     from slurm_integration.act import drain, requeue  # costs a failing node alone
+    from slurm_integration.shared_nodes import spares
 
     if decision.do is Do.DRAIN:
         done = drain(report, decision, config, job, deadline)
-        return FAIL_JOB if done.fail_job else 0, Deed("drain", done.outcome.value, done.reason)
+        deed = Deed("drain", done.outcome.value, done.reason)
+        if done.fail_job and done.held and spares(decision.findings, node):
+            say("none of this is about the job's own GPUs: it runs, and the node takes no others")
+            return 0, deed
+        return FAIL_JOB if done.fail_job else 0, deed
     # Always 0: a Prolog that fails would drain the node.
     sent = requeue(config, job, deadline)
     return 0, Deed("requeue", "requeued" if sent else "not-requeued", decision.why)

@@ -50,6 +50,11 @@ class Decision(msgspec.Struct, frozen=True):
     reads: int = 0
     updates: int = 0
 
+    @property
+    def held(self) -> bool:
+        """Whether Slurm holds the node out of service now, whatever the hook's exit code."""
+        return self.outcome in (Drained.DRAINED, Drained.ALREADY_OURS, Drained.FOREIGN)
+
 
 class _Ending(Exception):  # noqa: N818 - an answer, not an error
     """Carries the outcome out of the protocol."""

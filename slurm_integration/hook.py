@@ -58,12 +58,27 @@ def remember(
     note = events.remember(folder, report, node, deed, node.job, now)
     if note:
         say(f"note: {note}")
+    if deed is not None:
+        _log(result, decision, deed, config)
     if config.metrics_dir:
         from slurm_integration.metrics.stage import write_stage
 
         note = write_stage(config.metrics_dir, report, decision.do.value, now)
         if note:
             say(f"note: {note}")
+
+
+def _log(result: Result, decision: Decision, deed: Deed, config: Config) -> None:
+    """The decision as one structured line in the journal; a node that is go writes none."""
+    from slurm_integration.notify.journal import fields_of, write
+    from slurm_integration.notify.settings import settings_of
+
+    settings, trouble = settings_of(config.notify)
+    if trouble:
+        say(f"note: {trouble}")
+    job = result.snapshot.job
+    why = deed.reason or decision.why
+    write(fields_of(result.report, deed.do, why, job, deed.outcome), settings.log)
 
 
 def leave_file(path: str, data: bytes) -> None:

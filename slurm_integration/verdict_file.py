@@ -61,6 +61,14 @@ def remove_verdict(job_id: int, root: str = "") -> None:
         pass
 
 
+def jobs_here(root: str = "") -> bool:
+    """Whether a job runs on this node, as its prolog left word and no epilog has taken it away."""
+    try:
+        return any(name.isdigit() for name in os.listdir(root + FOLDER))
+    except OSError:
+        return False
+
+
 def line(report: Report) -> str:
     """`node01 is go (41 checks in 0.09 s)`, or the worst finding."""
     head = f"{report.node} is {report.verdict.value}"

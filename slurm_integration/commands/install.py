@@ -4,7 +4,9 @@ import os
 from typing import Any
 
 import click
+import msgspec
 
+DEFAULT_CONF = "/etc/slurm/slurm.conf"
 EXIT_KEPT, EXIT_FAILED = 1, 2
 
 
@@ -59,6 +61,9 @@ def _install(
     disk = Disk(root)
     slurm, trouble = known_slurm(prefix, slurm_conf, disk.root)
     site = read_site(prefix, bin_dir, spank, slurm, disk.root)
+    told = slurm_conf or os.environ.get("SLURM_CONF", "")
+    if told and told != DEFAULT_CONF:
+        site = msgspec.structs.replace(site, slurm_conf=os.path.abspath(told))
     manifest = read_manifest(disk, site.home)
     todo = plan(items(site, manifest), manifest, disk.look, disk.missing_folders, force=force)
     say(steps_text(todo, verbose=verbose))

@@ -31,7 +31,8 @@ class Site(msgspec.Struct, frozen=True):
     """Where things are. `hooks`: what Slurm calls today; None where that is not known.
 
     `bin`: the folder of our commands; `python`: the interpreter that they run in. `plugin`: the
-    SPANK plugin, or "". `includes`: the patterns that plugstack.conf includes.
+    SPANK plugin, or "". `slurm_conf`: where it is not Slurm's own default, which a
+    HealthCheckProgram is not told. `includes`: the patterns that plugstack.conf includes.
     """
 
     prefix: str
@@ -40,6 +41,7 @@ class Site(msgspec.Struct, frozen=True):
     state_dir: str
     hooks: tuple[Hook, ...] | None = None
     plugin: str = ""
+    slurm_conf: str = ""
     includes: tuple[str, ...] = ()
 
     @property

@@ -37,13 +37,19 @@ def render(spec: ClusterSpec, ports: tuple[int, ...]) -> dict[str, str]:
     environment = {
         "FLIGHTCHECK_ROOT": f"{spec.state}/nodes/%n/root",
         "FLIGHTCHECK_CONFIG": f"{spec.state}/flightcheck.toml",
+        # A HealthCheckProgram is told the node's name and nothing else.
+        "SLURM_CONF": spec.conf,
         **spec.hook_environment,
     }
     hook = env.get_template("hook.j2")
-    for name, command in (("prolog", spec.prolog), ("epilog", spec.epilog)):
+    for name, command in _hooks(spec):
         if command is not None:
             files[f"bin/{name}"] = hook.render(hook=name, command=command, environment=environment)
     return files
+
+
+def _hooks(spec: ClusterSpec) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
+    return (("prolog", spec.prolog), ("epilog", spec.epilog), ("health", spec.health))
 
 
 def write(spec: ClusterSpec, ports: tuple[int, ...]) -> None:

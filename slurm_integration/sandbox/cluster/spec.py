@@ -23,7 +23,7 @@ def _own_prolog() -> tuple[str, ...]:
 class ClusterSpec(msgspec.Struct, frozen=True):
     """A cluster on this machine, all its files below `state`.
 
-    `prolog` and `epilog` are command lines; None for `epilog` configures none.
+    `prolog`, `epilog` and `health` (HealthCheckProgram) are command lines; None configures none.
     In `hook_environment`'s values `%n` stands for the node's name. Raises SandboxError.
     """
 
@@ -35,6 +35,8 @@ class ClusterSpec(msgspec.Struct, frozen=True):
     memory_mb: int = 16_000
     prolog: tuple[str, ...] = msgspec.field(default_factory=_own_prolog)
     epilog: tuple[str, ...] | None = None
+    health: tuple[str, ...] | None = None
+    health_interval_s: int = 5
     hook_environment: dict[str, str] = {}
     cred_expire_s: int = 5
     extra: tuple[str, ...] = ()
