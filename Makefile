@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Debian packages: what the sandbox needs, and what only tests need.
 SANDBOX := slurm-wlm munge gcc libc6-dev openssh-server
-TESTS   := libslurm-dev strace clustershell postgresql prometheus chromium chromium-driver \
+TESTS   := debootstrap libslurm-dev strace clustershell postgresql prometheus chromium chromium-driver \
            fonts-dejavu-core
 # The torch that tests use. Elsewhere than on a machine with a CPU build at hand this is large:
 # `make test TORCH=` goes without, and the tests that need it say that they are skipped.
@@ -13,7 +13,7 @@ JOBS    ?= 2
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system system-tests torch demo test test-gpu test-faults spank lint types contracts format bench bench-all accuracy docs wheel schema clean
+.PHONY: help venv system system-tests torch demo test test-gpu test-faults drill storm soak spank fuzz audit lint types contracts format bench bench-all accuracy docs wheel man deb schema clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ torch: venv
 test: venv torch system-tests  ## Every test, the real-Slurm ones included
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
+drill: venv  ## Every fault at every stage on every node type (10 min; ARGS=--slurm on real Slurm)
+	$(BIN)/flightcheck drill $(ARGS)
+
+storm: venv  ## A thousand prologs fail in one second, a dozen kinds of days (2 min; ARGS='--size 200')
+	$(BIN)/python -m slurm_integration.drill.storm $(ARGS)
+
 spank:  ## The SPANK plugin at build/spank/flightcheck.so (SLURM_INCLUDE=folder of slurm/spank.h)
 	@$(MAKE) --no-print-directory -C slurm_integration/spank
 
@@ -50,6 +56,19 @@ test-faults: venv torch system  ## Eleven faults of real torch jobs, under srun 
 
 test-gpu: venv  ## The tests that need CUDA, beside nccl-tests where it is (FLIGHTCHECK_TORCH=python)
 	$(BIN)/pytest -m gpu -s tests/healthcheck/allreduce
+
+soak: venv  ## Ten thousand jobs on one node and a day of health runs: does anything grow? (25 min)
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+fuzz: venv  ## Look for input that opens a door (FUZZ_SECONDS=600, DOORS="log wire")
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet \
+	    --disable-pip-version-check atheris || echo "atheris does not install here: guided by chance"
+	$(BIN)/python tests/fuzz/run.py --seconds $(or $(FUZZ_SECONDS),600) $(DOORS)
+
+audit: venv  ## bandit; what it finds below high is ruff's S rules, which make lint holds
+	@$(BIN)/bandit --version >/dev/null 2>&1 || \
+	    $(BIN)/pip install --quiet --disable-pip-version-check 'bandit>=1.8'
+	$(BIN)/bandit -q -r healthcheck prolog epilog slurm_integration -lll -s B701
 
 lint: venv  ## ruff
 	$(BIN)/ruff check .
@@ -87,5 +106,11 @@ schema: venv  ## Write the JSON schema of the report anew
 wheel: venv  ## The wheel, in dist/
 	$(BIN)/python -m build --quiet --wheel --outdir dist .
 
+man: venv  ## The man pages, in dist/man
+	@$(BIN)/python -m docs.generate.man dist/man && ls dist/man/*
+
+deb: venv  ## A Debian package with everything inside, in dist/ (no root, no network on the nodes)
+	@rm -rf dist && $(MAKE) --no-print-directory wheel && bash contrib/debian/build.sh $(BIN)/python
+
 clean:  ## Remove what make made
-	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import Figures, measure
 from slurm_integration.sandbox.machine.live import build_machine, take_baseline
 
-TARGET_S = {"succeeded": 0.10, "failed": 0.25}
+TARGET_S = {"succeeded": 0.10, "failed": 0.25, "health": 0.15}
 BIN = Path(os.environ.get("FLIGHTCHECK_BIN") or Path(sys.executable).parent)
 """Where the measured commands are: `make bench` installs the wheel into a venv of its own."""
 UID = 23_456
@@ -91,6 +91,7 @@ def commands() -> dict[str, list[str]]:
         "flightcheck-epilog, succeeded job": epilog,
         "flightcheck-epilog, small failed job": [
             "/usr/bin/env", "SLURM_JOB_EXIT_CODE2=1:0", *epilog],
+        "flightcheck-health": [str(BIN / "flightcheck-health")],
     }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ from healthcheck.event_log import record
 from healthcheck.model import Job, Severity
 from healthcheck.node_event import job_failures
 from healthcheck.runner import Result
-from slurm_integration.hook import FAIL_JOB, say
+from healthcheck.strict_json import decode_json
+from slurm_integration.hook import say
 from slurm_integration.scontrol import Scontrol
 
 FINISH_S = 3.0
@@ -94,8 +95,8 @@ class Investigation:
         """Whether Slurm says that it ended the job itself, or could not be asked."""
         return self._shown.state is None or slurms_end(self._job, self._shown) is not None
 
-    def finish(self, result: Result, drained: bool) -> int:
-        """Attribute, decide, act, tell. The exit code this adds to the epilog's own."""
+    def finish(self, result: Result) -> None:
+        """Attribute, decide, act, tell."""
         found = untrusted(self._reader.collect() if self._reader else Found())
         local = node_evidence(
             result.snapshot,
@@ -115,9 +116,6 @@ class Investigation:
         )
         self._tell(Told(self._job, answer, done, result.report, found, tuple(self._notes)))
         self._remember(answer, result.report.node)
-        # The failing node's own epilog tells Slurm, and no other one: a non-zero exit drains.
-        expedite = self._settings.requeue.mode == "expedite"
-        return FAIL_JOB if expedite and drained and not self._config.dry_run else 0
 
     def _with_exits(self, facts: JobFacts) -> JobFacts:
         """How each task ended, as the SPANK plugin recorded it here and where else it is seen."""
@@ -236,7 +234,7 @@ def _failed_before(folder: str) -> frozenset[tuple[str, str]]:
     """(check, subject) that failed in the node's last prolog already."""
     try:
         with open(f"{folder}/{PROLOG_REPORT}", "rb") as file:
-            report = msgspec.json.decode(file.read(1 << 22), type=_Prolog)
+            report = decode_json(file.read(1 << 22), _Prolog)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return frozenset()
     return frozenset(

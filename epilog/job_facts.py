@@ -8,8 +8,10 @@ import msgspec
 
 from epilog.model import JobFacts
 from healthcheck.model import Job
+from slurm_integration.folded import first, parts
 
 MAX_NODES = 65_536
+MAX_DIGITS = 9
 _STATES = {
     "TIMEOUT": "scheduler/time-limit",
     "DEADLINE": "scheduler/time-limit",
@@ -18,10 +20,8 @@ _STATES = {
     "NODE_FAIL": "scheduler/node-failure",
 }
 _REASONS = {"TimeLimit": "scheduler/time-limit", "NodeDown": "scheduler/node-failure"}
-_COMMA = re.compile(r",(?![^\[]*\])")
-_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\Z")
-_LIMIT = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d)\Z")
+_LIMIT = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)\Z")
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -66,8 +66,7 @@ def slurms_end(job: Job, shown: Shown) -> str | None:
 
 def first_node(nodelist: str) -> str:
     """The first host of a folded list: `gpu[01-04,09],login1` → gpu01. Pure text, no library."""
-    first = _COMMA.split(nodelist, maxsplit=1)[0]
-    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", first)
+    return first(nodelist)
 
 
 def all_nodes(nodelist: str | None) -> tuple[str, ...]:
@@ -76,15 +75,13 @@ def all_nodes(nodelist: str | None) -> tuple[str, ...]:
         return ()
     if "[" not in nodelist:
         return tuple(nodelist.split(",")[:MAX_NODES])
-    if any(int(high) - int(low) > MAX_NODES for low, high in _RANGE.findall(nodelist)):
-        return ()  # ClusterShell would write them all down first
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+    from slurm_integration.sweep.nodeset import named
 
     found: list[str] = []
-    for part in _COMMA.split(nodelist):
+    for part in parts(nodelist):
         try:
-            some = NodeSet(part, resolver=RESOLVER_NOGROUP)
-        except NodeSetException:
+            some = named(part)
+        except ValueError:
             return ()
         if len(found) + len(some) > MAX_NODES:
             return tuple(found)
@@ -113,8 +110,8 @@ def parse_show_job(text: str) -> Shown:
         reason=_field(rest, "Reason"),
         exit_signal=int(signal) if signal.isdecimal() else None,
         limit_s=_duration(_field(rest, "TimeLimit")),
-        tasks=int(tasks) if tasks.isdecimal() else None,
-        tasks_per_node=int(per_node) if per_node.isdecimal() and int(per_node) else None,
+        tasks=_count(tasks),
+        tasks_per_node=_count(per_node) or None,
     )
 
 
@@ -143,19 +140,31 @@ def build_facts(job: Job, shown: Shown) -> JobFacts:
     )
 
 
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else None
+
+
 def _between(line: str, start: str, end: str) -> str | None:
     _, found, rest = line.partition(start)
     return rest.partition(end)[0] if found else None
 
 
+def _sole(line: str, key: str, end: str) -> str | None:
+    """A field that is there once. A job's name may imitate fields before the real ones, a comment
+    or a path behind them: of two nobody knows which is Slurm's, so neither is believed.
+    """
+    _, found, rest = line.partition(f" {key}=")
+    return rest.partition(end)[0] if found and f" {key}=" not in rest else None
+
+
 def _field(line: str, key: str) -> str | None:
-    value = _between(line, f" {key}=", " ")
+    value = _sole(line, key, " ")
     return None if value in (None, "", "(null)", "N/A", "Unknown") else value
 
 
 def _path(line: str, key: str) -> str | None:
     """A path may hold blanks: it ends before the next ` Key=`."""
-    value = _between(line, f" {key}=", "\n")
+    value = _sole(line, key, "\n")
     if value is None:
         return None
     return re.split(r" (?=[A-Z][A-Za-z:/]*=)", value, maxsplit=1)[0].strip() or None
@@ -164,7 +173,10 @@ def _path(line: str, key: str) -> str | None:
 def _when(text: str | None) -> float | None:
     """scontrol was asked for UTC."""
     found = _TIME.match(text or "")
-    return float(timegm((*(int(n) for n in found.groups()), 0, 0, 0))) if found else None
+    try:
+        return float(timegm((*(int(n) for n in found.groups()), 0, 0, 0))) if found else None
+    except ValueError:
+        return None  # no such day
 
 
 def _duration(text: str | None) -> float | None:

@@ -57,6 +57,8 @@ def run_epilog(
     tell(result.report, decision, job)
     until = started + config.deadline_s - MARGIN_S
     code, drained, deed = _act(result, decision, config, job, until)
+    if drained and job is not None and not ended_well:
+        code = max(code, _expedite(config))
     guard.decided(code)
     note = keep_baseline(request, result)
     if note:
@@ -69,7 +71,7 @@ def run_epilog(
     remember(folder, result, decision, deed, config)
     if words is not None and words.heard():
         investigation = _begin(config, job, folder, started, only_slurms=True)
-    code = max(code, _finish(investigation, result, drained=drained))
+    _finish(investigation, result)
     _forget_tasks(config, job)
     return code
 
@@ -102,15 +104,27 @@ def _begin(
         return None
 
 
-def _finish(investigation: "Investigation | None", result: Result, *, drained: bool) -> int:
+def _finish(investigation: "Investigation | None", result: Result) -> None:
     """Say why the job failed. What breaks in there takes nothing back of what was done."""
     if investigation is None:
-        return 0
+        return
     try:
-        return investigation.finish(result, drained)
+        investigation.finish(result)
     except Exception as error:  # noqa: BLE001 - a bug of ours must not drain the node
         _tell_bug(error)
-        return 0
+
+
+def _expedite(config: Config) -> int:
+    """The exit code on a node that was drained under a failed job.
+
+    Slurm 25.11 restarts a `--requeue=expedite` job at once if its batch script and an epilog
+    failed, and holds it otherwise. Each broken node says so itself: the job's first node may be
+    another one, and a non-zero exit there would drain that.
+    """
+    from epilog.settings import settings_of
+
+    settings, _ = settings_of(config.epilog)
+    return FAIL_JOB if settings.requeue.mode == "expedite" else 0
 
 
 def _forget_tasks(config: Config, job: Job | None) -> None:

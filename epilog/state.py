@@ -2,6 +2,7 @@
 
 import os
 
+from healthcheck.own_folder import own_folder
 from slurm_integration.hook import leave_file
 
 FOLDER = "jobs"
@@ -16,7 +17,9 @@ def keep_report(base: str, job_id: int, data: bytes, text: str, most: int) -> st
     """Write report.json and report.txt; the oldest beyond `most` go. A note on failure."""
     folder = job_folder(base, job_id)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(base)
+        own_folder(f"{base}/{FOLDER}")
+        own_folder(folder)
     except OSError as error:
         return f"{folder}: {error.strerror}; the report of job {job_id} is not kept"
     leave_file(f"{folder}/report.json", data)

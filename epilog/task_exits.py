@@ -68,13 +68,14 @@ def gather(folder: str, job_id: int, node: str, shared: str | None = None) -> tu
 
 def share(folder: str, job_id: int, node: str, shared: str) -> None:
     """Leave this node's record of a failed job where its first node finds it. Best effort."""
+    from healthcheck.own_folder import own_folder
     from healthcheck.whole_file import write_whole
 
     data = _own_file(folder, f"{job_id}.{node}")
     if not data:
         return
     try:
-        os.makedirs(f"{shared}/{SHARED}", mode=0o700, exist_ok=True)
+        own_folder(f"{shared}/{SHARED}")
         write_whole(f"{shared}/{SHARED}/{job_id}.{node}", data)
     except OSError:
         pass

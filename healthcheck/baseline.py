@@ -21,6 +21,8 @@ from healthcheck.model import (
 )
 from healthcheck.model.fabric import upstream
 from healthcheck.model.snapshot import SNAPSHOT_VERSION
+from healthcheck.own_folder import check_folder, own_folder
+from healthcheck.strict_json import decode_json
 from healthcheck.whole_file import write_whole
 
 FILE = "baseline.json"
@@ -84,6 +86,7 @@ def load_baseline(folder: str) -> tuple[Baseline | None, str | None]:
     """
     path = f"{folder}/{FILE}"
     try:
+        check_folder(folder)
         with open(path, "rb") as file:
             data = file.read(32 << 20)
     except FileNotFoundError:
@@ -91,7 +94,7 @@ def load_baseline(folder: str) -> tuple[Baseline | None, str | None]:
     except OSError as error:
         return None, f"{path}: {error.strerror}; judged without a baseline"
     try:
-        baseline = msgspec.json.decode(data, type=Baseline)
+        baseline = decode_json(data, Baseline)
         if baseline.version != SNAPSHOT_VERSION:
             raise msgspec.ValidationError(f"version {baseline.version}, not {SNAPSHOT_VERSION}")
     except msgspec.MsgspecError as error:
@@ -112,7 +115,7 @@ def save_baseline(folder: str, baseline: Baseline) -> str | None:
     """Write it so that a reader sees the old one or the new one, never half. A note on failure."""
     path = f"{folder}/{FILE}"
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(folder)
         write_whole(path, msgspec.json.encode(baseline))
     except OSError as error:
         return f"{path}: {error.strerror}; growth will be measured from the older baseline"

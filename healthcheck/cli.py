@@ -15,8 +15,10 @@ COMMANDS = {
     "check": "healthcheck.commands.check:command",
     "classify": "epilog.commands.classify:command",
     "collect": "slurm_integration.commands.collect:command",
+    "completion": "healthcheck.commands.completion:command",
     "config": "healthcheck.commands.config:command",
     "doctor": "slurm_integration.commands.doctor:command",
+    "drill": "slurm_integration.commands.drill:command",
     "drains": "slurm_integration.commands.drains:command",
     "explain": "healthcheck.commands.explain:command",
     "history": "slurm_integration.commands.history:command",
@@ -59,6 +61,13 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands by name."""
         return sorted(COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Names of commands, without loading each for its help; options as usual."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, loaded now."""

@@ -45,7 +45,8 @@ class DrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     or refuses, the budget cannot be known; `fail-job` exits non-zero, and Slurm then drains the
     node past every budget, for sites that prefer that. `scontrol` None: searched in the usual
     folders. `timeout_s` bounds each call; a failing node first waits up to `jitter_s`, so that a
-    thousand do not call at once.
+    thousand do not call at once. `seats_dir`: a folder of root's that all nodes share, which makes
+    a drain one read and one update, also where the controller is slow.
     """
 
     max_nodes: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 4
@@ -56,6 +57,7 @@ class DrainSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scontrol: AbsolutePath | None = None
     timeout_s: Annotated[float, msgspec.Meta(ge=0.1, le=60)] = 2.0
     jitter_s: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.5
+    seats_dir: AbsolutePath | None = None
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,6 +18,8 @@ from zlib import crc32
 import msgspec
 
 from healthcheck.node_event import NodeEvent
+from healthcheck.own_folder import check_folder, own_folder
+from healthcheck.strict_json import decode_json
 from healthcheck.whole_file import write_whole
 
 FILE = "events.log"
@@ -46,7 +48,7 @@ def record(folder: str, events: Sequence[NodeEvent]) -> str | None:
     """Append `events`. None, or a note for the reader where they could not be kept."""
     path = f"{folder}/{FILE}"
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(folder)
         fd = _open(path)
         try:
             locked = _locked(fd)
@@ -86,6 +88,7 @@ def read_since(folder: str, since: float = 0.0) -> Page:
 def replace_file(path: str, data: bytes) -> str | None:
     """Write a small file so that a reader sees the old one or the new one. A note on failure."""
     try:
+        check_folder(os.path.dirname(path))
         write_whole(path, data)
     except OSError as error:
         return f"{path}: {error.strerror}"
@@ -183,6 +186,6 @@ def _parse(line: bytes) -> tuple[int, NodeEvent | None]:
     try:
         if int(length) != len(body) or int(total, 16) != crc32(body):
             return 0, None
-        return int(recorded), msgspec.json.decode(text, type=NodeEvent)
+        return int(recorded), decode_json(text, NodeEvent)
     except (ValueError, msgspec.MsgspecError):
         return 0, None

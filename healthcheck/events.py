@@ -10,6 +10,8 @@ import msgspec
 
 from healthcheck.model import Ending, Event, Finding, Job, Report, Severity, Snapshot
 from healthcheck.node_event import NodeEvent, bounded, cut, new_id, steady_id
+from healthcheck.own_folder import check_folder
+from healthcheck.strict_json import decode_json
 
 STANDING = "standing.json"
 """In the state folder: the last verdict of each stage and the findings that stand."""
@@ -156,9 +158,10 @@ def _links(node: Snapshot) -> list[Event]:
 def load_standing(folder: str) -> Standing:
     """What stood after the last look. Nothing where there is no such file or it is not ours."""
     try:
+        check_folder(folder)
         with open(f"{folder}/{STANDING}", "rb") as file:
-            return msgspec.json.decode(file.read(1 << 20), type=Standing)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return decode_json(file.read(1 << 20), Standing)
+    except (OSError, msgspec.MsgspecError):
         return Standing()
 
 

@@ -270,11 +270,11 @@ class RecordedHost(LocalHost):
         return self.root + path
 
     def _answers(self) -> dict[str, Any]:
-        import msgspec
+        from healthcheck.strict_json import decode_json
 
         try:
-            answers = msgspec.json.decode(self.read_bytes("/" + ANSWERS, 1 << 20))
-        except (OSError, msgspec.MsgspecError):
+            answers = decode_json(self.read_bytes("/" + ANSWERS, 1 << 20))
+        except (OSError, ValueError):
             return {}
         return answers if isinstance(answers, dict) else {}
 

@@ -76,7 +76,7 @@ def read_verdict(job: str, root: str = "") -> dict[str, Any]:
             found = json.loads(os.read(fd, MAX_FILE))
         finally:
             os.close(fd)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -9,8 +9,10 @@ in the same second agree through claims in their own node Comments, like custome
 4. drains and claims before mine, by (ticket, name), leave a free seat: drain. Else withdraw.
 
 Two winners can't both hold the last seat: the later in that order saw the earlier one's claim or
-drain. All waits are on the node's monotonic clock. Wall clocks only age drains and dead claims,
-and MUNGE already refuses calls of a node whose clock is minutes off.
+drain. All waits are on the node's monotonic clock. Wall clocks only age drains and dead claims.
+The time of a drain is the controller's, "now" the node's; MUNGE refuses a call that comes from more
+than CLOCKS_APART_S away, so a drain counts that much longer than the window: on a node whose clock
+is ahead a seat is never free too early, on all others it is free five minutes late.
 """
 
 import re
@@ -24,7 +26,9 @@ from slurm_integration.node_state import NodeState
 
 SETTLE_S = 1.5
 """The same on every node of a cluster, or the order is worth nothing: not a setting."""
-CLAIM_LIFE_S = 600
+CLOCKS_APART_S = 300
+"""The life of a MUNGE credential (munge(7), --ttl default): also its limit for wrong clocks."""
+CLAIM_LIFE_S = 2 * CLOCKS_APART_S + 300
 """A claim this old was left by a prolog that died. Far longer than any prolog's deadline."""
 CROWD = 8
 """Claims past the last seat that may still queue up; the others make one read and go."""
@@ -112,7 +116,7 @@ def count_seats(
         elif node.ours or (node.drain_flag and claim):
             # A drained node with a claim: the update failed, the prolog's exit code drained it.
             held += 1
-            recent += node.reason_time is None or node.reason_time > now - budget.window_s
+            recent += _recent(node.reason_time, now - budget.window_s)
         elif claim and abs(now - claim.at) <= CLAIM_LIFE_S:
             top = max(top, claim.ticket)
             ahead += mine is None or (claim.ticket, node.name) < (mine.ticket, me)
@@ -126,6 +130,10 @@ def count_seats(
         held_limit=max(1, int(total * budget.max_held_percent / 100)),
         next_ticket=top + 1,
     )
+
+
+def _recent(drained_at: int | None, since: float) -> bool:
+    return drained_at is None or drained_at > since - CLOCKS_APART_S
 
 
 def read_claim(comment: str) -> Claim | None:

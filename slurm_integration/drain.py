@@ -1,59 +1,38 @@
 """Draining one failing node: read first, stay within the budget, never touch what is not ours.
 
-Calls made: one read where there is nothing to write (already drained, over budget, dry run);
-read, claim, read, drain for a node that gets a seat (at most the budget's number in a window).
-The explicit drain comes before the prolog's non-zero exit, because slurmctld leaves the reason of
-a drained node alone. Imported only on a node that fails.
+Calls made: one read where there is nothing to write (already drained, over budget, dry run). A
+node that gets a seat, at most the budget's number in a window: read, claim, read, drain; where all
+nodes share a folder (`seats_dir`): read, drain. The explicit drain comes before the prolog's
+non-zero exit, because slurmctld leaves the reason of a drained node alone. Imported only on a node
+that fails.
 """
 
 import os
 import time
-from enum import StrEnum
-
-import msgspec
+from typing import NoReturn
 
 from healthcheck.config import DrainSettings
-from slurm_integration.budget import SETTLE_S, Budget, Claim, count_seats, read_claim, with_claim
+from slurm_integration.budget import (
+    SETTLE_S,
+    Budget,
+    Claim,
+    Seats,
+    count_seats,
+    read_claim,
+    with_claim,
+)
 from slurm_integration.budget import without_claim as site_comment
+from slurm_integration.drain_outcome import Decision, Drained
 from slurm_integration.node_state import NodeState, parse_nodes
 from slurm_integration.reason import as_reason
 from slurm_integration.scontrol import Scontrol
+from slurm_integration.seats import SeatsError, leave_to_slurm, take_seat
 
-NEEDED_S = SETTLE_S * 2
-"""Seconds before its deadline at which a caller should hand over, jitter apart."""
+__all__ = ("ROUNDS", "Decision", "Drained", "drain_node")
+
+ROUNDS = 3
+"""Claims that may turn out void before the controller is taken for too slow."""
 _MARGIN_S = 0.05
-
-
-class Drained(StrEnum):
-    """How an attempt to drain ended."""
-
-    DRAINED = "drained"
-    LEFT_TO_SLURM = "left-to-slurm"
-    """Within the budget, but the update failed: the non-zero exit drains ("Prolog error")."""
-    ALREADY_OURS = "already-ours"
-    FOREIGN = "foreign"
-    OVER_BUDGET = "over-budget"
-    DRY_RUN = "dry-run"
-    FAILED_OPEN = "failed-open"
-    """Slurm did not answer: the node is not drained and the job runs."""
-    FAILED_CLOSED = "failed-closed"
-    """Slurm did not answer: the non-zero exit drains, because `without_slurm` says so."""
-
-
-class Decision(msgspec.Struct, frozen=True):
-    """What was done about a failing node. `fail_job`: the hook must exit non-zero."""
-
-    outcome: Drained
-    fail_job: bool
-    message: str
-    reason: str
-    reads: int = 0
-    updates: int = 0
-
-    @property
-    def held(self) -> bool:
-        """Whether Slurm holds the node out of service now, whatever the hook's exit code."""
-        return self.outcome in (Drained.DRAINED, Drained.ALREADY_OURS, Drained.FOREIGN)
 
 
 class _Ending(Exception):  # noqa: N818 - an answer, not an error
@@ -113,25 +92,64 @@ class _Attempt:
     def run(self) -> None:
         """Ends by raising _Ending."""
         self._sleep(_random() * self.settings.jitter_s)
-        while True:
+        if self.settings.seats_dir:
+            self._take_shared(self.settings.seats_dir)
+        claimed = False
+        for _ in range(ROUNDS):
             started = time.monotonic()
-            claim = self._claim()
-            if time.monotonic() - started > SETTLE_S:
+            claim = self._claim(started)
+            claimed = claimed or claim is not None
+            if claim is None or time.monotonic() - started > SETTLE_S:
                 continue  # others may have looked before it was written: void
             self._sleep(SETTLE_S + _MARGIN_S)
             self._settle(claim)
+        if claimed:
+            self._withdraw(self._look(withdraw=True)[1])
+        self._without_slurm(
+            f"slurmctld is too slow to take a seat in the budget: {ROUNDS} times it took longer "
+            f"than {SETTLE_S} s for a read and an update (seats_dir in [drain] needs no haste)"
+        )
 
-    def _claim(self) -> Claim:
+    def _take_shared(self, folder: str) -> None:
+        """One read and one update at most; seats.py has the argument."""
         nodes, me = self._look()
+        seats = self._count(nodes)
+        if seats.free < 1:
+            self._over_budget(seats.describe())
+        drained = {node.name for node in nodes if node.ours}
+        until = min(self.deadline, time.monotonic() + self.settings.timeout_s)
+        try:
+            seat = take_seat(folder, self.node, seats.free, drained, self.settings.window_s, until)
+        except SeatsError as error:
+            self._without_slurm(f"no seat could be taken in seats_dir: {error}")
+        if seat.ticket is None:
+            self._over_budget(f"{seats.describe()}, {seat.ahead} seats taken in {folder}")
+        try:
+            self._drain(me)
+        except _Ending as end:
+            if end.outcome is Drained.LEFT_TO_SLURM and seat.ticket is not None:
+                leave_to_slurm(folder, seat.ticket, self.deadline)
+            raise
+
+    def _count(self, nodes: list[NodeState]) -> Seats:
+        """What is left of the budget; the end of a dry run."""
         seats = count_seats(nodes, self.node, self.budget, time.time())
         if self.dry_run:
             would = "would drain" if seats.free > 0 else "would only alert, over budget"
             raise _Ending(
                 Drained.DRY_RUN, f"dry run, nothing drained: {would} ({seats.describe()})"
             )
+        return seats
+
+    def _claim(self, started: float) -> Claim | None:
+        """Write a claim; None where reading alone took too long for one to be worth anything."""
+        nodes, me = self._look()
+        seats = self._count(nodes)
         if seats.hopeless:
             self._withdraw(me)
             self._over_budget(seats.describe())
+        if time.monotonic() - started > SETTLE_S:
+            return None
         if self._left() < SETTLE_S + _MARGIN_S * 2:
             self._without_slurm(f"{self._left():.1f} s are too short to take a seat in the budget")
         claim = Claim(seats.next_ticket, int(time.time()))
@@ -149,7 +167,7 @@ class _Attempt:
             self._over_budget(seats.describe())
         self._drain(me)
 
-    def _drain(self, me: NodeState) -> None:
+    def _drain(self, me: NodeState) -> NoReturn:
         fields = {"State": "DRAIN", "Reason": self.reason, "Comment": site_comment(me.comment)}
         answer = self.slurm.update_nodes(self.node, fields, deadline=self.deadline)
         if answer.ok:
@@ -170,7 +188,6 @@ class _Attempt:
         me = next((node for node in nodes if node.name == self.node), None)
         if me is None:
             self._without_slurm(f"scontrol listed {len(nodes)} nodes, but not {self.node}")
-        assert me is not None
         if me.held:
             if withdraw:
                 self._withdraw(me)
@@ -194,14 +211,14 @@ class _Attempt:
             fail_job=fail_job,
         )
 
-    def _over_budget(self, seats: str) -> None:
+    def _over_budget(self, seats: str) -> NoReturn:
         raise _Ending(
             Drained.OVER_BUDGET,
             f"ALERT: {self.node} should be drained, but the drain budget is spent ({seats}); "
             f"the job runs. {self.reason}",
         )
 
-    def _without_slurm(self, trouble: str) -> None:
+    def _without_slurm(self, trouble: str) -> NoReturn:
         if self.dry_run:
             raise _Ending(Drained.DRY_RUN, f"dry run, nothing drained: would drain, but {trouble}")
         if self.settings.without_slurm == "fail-job":

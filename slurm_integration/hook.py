@@ -10,6 +10,7 @@ from healthcheck import events
 from healthcheck.config import Config
 from healthcheck.events import Deed
 from healthcheck.model import Ending, Job, Report
+from healthcheck.own_folder import check_folder
 from healthcheck.report.clean import clean
 from healthcheck.runner import Result
 from healthcheck.whole_file import write_whole
@@ -84,6 +85,7 @@ def _log(result: Result, decision: Decision, deed: Deed, config: Config) -> None
 def leave_file(path: str, data: bytes) -> None:
     """Write a file for root's eyes, whole or not at all. Best effort: a full disk fails no job."""
     try:
+        check_folder(path.rpartition("/")[0])
         write_whole(path, data)
     except OSError:
         pass

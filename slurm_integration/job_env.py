@@ -102,7 +102,7 @@ def read_job(env: Mapping[str, str]) -> Job | None:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text[:20]) >= _MAX_NUMBER:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) >= _MAX_NUMBER:
         raise ValueError("a whole number")
     return int(text)
 
@@ -167,4 +167,4 @@ def _spank(read: _Reader) -> dict[str, str]:
     names = [name for name in read.env if name.startswith("SPANK_")]
     if len(names) > MAX_SPANK:
         read.note("SPANK_*", str(len(names)), f"at most {MAX_SPANK} variables; the rest is dropped")
-    return {name: clean(read.env[name][:MAX_VALUE]) for name in names[:MAX_SPANK]}
+    return {clean(name)[:256]: clean(read.env[name][:MAX_VALUE]) for name in names[:MAX_SPANK]}

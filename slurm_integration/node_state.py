@@ -148,8 +148,16 @@ def _split_reason(tail: str) -> tuple[str | None, str | None, int | None, str]:
         reason, key, after = text.partition(" Comment=")
         return reason.strip() or None, None, None, key + after
     user, *parts = stamp.groups()
-    when = timegm((*(int(part) for part in parts), 0, 0, 0))
+    when = _utc(*map(int, parts))
     return text[: stamp.start()].strip() or None, user or None, when, text[stamp.end() :]
+
+
+def _utc(*moment: int) -> int | None:
+    """Seconds since the epoch; None for a day that no calendar has."""
+    try:
+        return timegm((*moment, 0, 0, 0))
+    except (ValueError, OverflowError):
+        return None
 
 
 def _comment(tail: str) -> str:

@@ -14,7 +14,7 @@ MAX_BYTES = 240
 _PARTS = re.compile(
     r"^flightcheck: (?P<verdict>no-go|degraded|unknown) (?P<check>[a-z0-9][a-z0-9-]*): "
 )
-_TAIL = re.compile(r" \[(?:job (?P<job>\d+))?(?:, )?(?P<replace>replace)?\](?= : |$)")
+_TAIL = re.compile(r" \[(?:job (?P<job>\d{1,18}))?(?:, )?(?P<replace>replace)?\](?= : |$)")
 
 
 class ReasonParts(msgspec.Struct, frozen=True):

@@ -188,7 +188,9 @@ def _collect(
             return False
         ready = poll.poll(min(left, 0.05) * 1000)
         if not ready and process.poll() is not None:
-            return True  # a grandchild holds the pipe; all that scontrol wrote has been read
+            ready = poll.poll(0)  # what it wrote between the two looks
+            if not ready:
+                return True  # a grandchild holds the pipe; all that scontrol wrote has been read
         for fd, _ in ready:
             chunk = os.read(fd, 1 << 20)
             collected[fd].append(chunk)

@@ -34,6 +34,7 @@ class Claim(msgspec.Struct, frozen=True):
     """A step's answer: what failed, where it began, and how far that can be trusted (0 to 1).
 
     `nodes` only where the evidence itself names them; those of the ranks are added at the end.
+    `note`: what the owner is told in place of the class's own advice.
     """
 
     klass: str
@@ -43,6 +44,7 @@ class Claim(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     confidence: float = 1.0
+    note: str = ""
 
 
 class Step(msgspec.Struct, frozen=True):

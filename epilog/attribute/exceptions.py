@@ -3,13 +3,26 @@
 import re
 from collections.abc import Sequence
 
-from epilog.attribute.case import Claim, hosts_of, ranks_of, told
+from epilog.attribute.case import Case, Claim, hosts_of, ranks_of, told
 from epilog.attribute.order import earliest
 from epilog.model import Evidence
 
 EXCEPTION = "user/python-exception"
 MANY = 8
+FROM_OUTSIDE = (9, 15)
 _CHANGING = re.compile(r"\d+|0x[0-9a-f]+")
+
+
+def fatal(case: Case, seen: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Without exceptions that were survived: programs also print what they catch.
+
+    Who had to be ended from outside had not ended by his own; that counts only where another who
+    raised something has.
+    """
+    killed = {x.rank for x in case.exits if x.signal in FROM_OUTSIDE}
+    ended = {x.rank for x in case.exits if x.exit_code}
+    kept = [e for e in seen if e.rank is None or e.rank not in killed]
+    return kept if any(e.rank in ended for e in kept if e.rank is not None) else seen
 
 
 def odd_one(seen: Sequence[Evidence]) -> Claim:

@@ -5,10 +5,15 @@ from collections.abc import Sequence
 import msgspec
 
 from epilog.attribute.case import Case, Claim, Step, told
+from epilog.attribute.places import short
 from epilog.model import Evidence, Role, TaskExit
 
 MOST_FIRST = 2
 """More tasks than this that die together were killed by somebody."""
+
+
+ANY_ERROR = 1
+"""What torchrun, srun and shells end with, whatever has happened below them."""
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -78,16 +83,18 @@ def step(case: Case) -> Step:
         first = _first(bad)
         m = first[0][1]
         ranks = tuple(sorted({x.rank for x, _ in first if x.rank is not None}))
-        nodes = tuple(dict.fromkeys(x.node for x, _ in first if x.node))
+        nodes = tuple(dict.fromkeys(short(x.node) for x, _ in first if x.node))
         why = f"{told(ranks) if ranks else 'a task'} ended first: {m.why}"
         if len(bad) > len(first):
             why += f" ({len(bad) - len(first)} others after it)"
         if len(ranks) > 8:
             ranks = ()
         return Step(why, Claim(m.klass, why, ranks=ranks, nodes=nodes, confidence=m.confidence))
-    facts = case.facts
+    facts, symptoms = case.facts, case.of(Role.SYMPTOM)
     for code, signal in ((facts.exit_code, facts.exit_signal), (facts.derived_exit_code, None)):
         m = meaning(code, signal)
+        if code == ANY_ERROR and any(e.klass.startswith("unknown/") for e in symptoms):
+            return Step("the job's exit code 1 only says that it failed: its symptoms tell more")
         if m is not None:
             why = f"the job's exit code: {m.why}"
             return Step(why, Claim(m.klass, why, confidence=m.confidence))

@@ -6,6 +6,8 @@ from epilog.classes import UNKNOWN, class_of
 from epilog.model import Role
 
 MANY = 8
+STUCK = "torch-watchdog-stuck"
+"""A watchdog speaks of its own process here: a call into CUDA does not come back."""
 _ELSEWHERE = frozenset({"user/nan", "infrastructure/fs-slow"})
 
 
@@ -41,6 +43,10 @@ def symptoms(case: Case) -> Step:
     why = f"only a symptom is known: {same[0].text.strip()[:120]}"
     # Who reports a time-out or a heartbeat is the victim; other symptoms belong to who has them.
     victims = klass.startswith("unknown/") and klass != "unknown/sigkill"
+    stuck = {e.rank for e in same if e.signature == STUCK}
+    if victims and len(stuck) == 1 and None not in stuck:
+        same = tuple(e for e in same if e.signature == STUCK)
+        ranks, victims = ranks_of(same), False
     return Step(
         why,
         Claim(

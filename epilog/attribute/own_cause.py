@@ -79,7 +79,7 @@ def _claim(case: Case, klass: str, seen: list[Evidence]) -> Claim:
     if klass == desync.DESYNC:
         return desync.culprits(seen)
     if klass == exceptions.EXCEPTION:
-        return exceptions.odd_one(seen)
+        return exceptions.odd_one(exceptions.fatal(case, seen))
     first = earliest(seen)
     ranks, nodes = ranks_of(first) or ranks_of(seen), hosts_of(first) or hosts_of(seen)
     if klass == HOST_OOM and not ranks:

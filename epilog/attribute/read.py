@@ -43,7 +43,8 @@ def read_case(
     said = "one attempt" if not dropped else f"{dropped} lines of earlier attempts left out"
     if not evidence:
         said = "no line says anything of a failure"
-    return Case(facts, placed, tuple(works), all_exits, places, tuple(context)), said
+    beside = tuple(_placed(_rank_of_label(e, torchrun, facts), places, alone) for e in context)
+    return Case(facts, placed, tuple(works), all_exits, places, beside), said
 
 
 def _inside(e: Evidence, facts: JobFacts, starts: Mapping[str, int]) -> bool:

@@ -1,11 +1,18 @@
 """Step 1: a reason of the scheduler's own, before any error, ends the search."""
 
-from epilog.attribute.case import Case, Claim, Step, hosts_of
+import msgspec
+
+from epilog.attribute.case import Case, Claim, Step, hosts_of, ranks_of, told
 from epilog.model import Evidence, Role
 
 CANCELLED = "scheduler/cancelled"
 NODE_FAILURE = "scheduler/node-failure"
 EXCEPTION = "user/python-exception"
+INSTEAD = (
+    "More time will not help: find out what it waits for (py-spy dump on a silent rank, PyTorch's "
+    "flight recorder, a time-out of init_process_group that is shorter than the job)."
+)
+HUNG, FIRST = "silence", "silence-first"
 _GAVE_UP = ("unknown/nccl-timeout", "unknown/heartbeat", "network/ib-retry")
 PROLOG_EXIT = 4022
 PROLOG_SIGNAL = 54
@@ -34,7 +41,27 @@ def step(case: Case) -> Step:
     why = f"the scheduler gave its reason before any error: {first.text.strip()[:120]}"
     # A line about another node's failure is printed by one that lives.
     named_in = tuple(e for e in seen if "reporter" not in e.fields)
-    return Step(why, Claim(first.klass, why, seen, nodes=hosts_of(named_in)))
+    return _hung(case, Claim(first.klass, why, seen, nodes=hosts_of(named_in)))
+
+
+def _hung(case: Case, claim: Claim) -> Step:
+    """What the silence before the end adds: a job that hung had not run out of time."""
+    silent = next((e for e in case.context if e.signature == HUNG), None)
+    if silent is None:
+        return Step(claim.why, claim)
+    first = tuple(e for e in case.context if e.signature == FIRST)
+    note = f"It seems to have hung: {silent.text}"
+    if first:
+        note += f"; {told(ranks_of(first))} fell silent first"
+    why = f"{claim.why}; {note[0].lower()}{note[1:]}"
+    changes = msgspec.structs.replace(claim, why=why, note=f"{note}. {INSTEAD}")
+    if not first:
+        return Step(why, changes)
+    seen = (*claim.evidence, silent, *first)
+    nodes = hosts_of(first)
+    return Step(
+        why, msgspec.structs.replace(changes, evidence=seen, ranks=ranks_of(first), nodes=nodes)
+    )
 
 
 def _by_the_clock(case: Case) -> Step:

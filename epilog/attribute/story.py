@@ -24,10 +24,15 @@ _FAULTS = {
 
 def chain(case: Case, claim: Claim) -> tuple[str, ...]:
     """What happened, one line an event, in order of time where the lines tell it."""
-    events = [*_root(claim), *_waits(case), *_teardown(case, claim)]
+    silent = [(e.at, f"{_who(e)}{e.text}") for e in case.context if claim.note and _is_silence(e)]
+    events = [*silent, *_root(claim), *_waits(case), *_teardown(case, claim)]
     timed = sorted((e for e in events if e[0] is not None), key=lambda e: e[0] or 0.0)
     lines = timed if len(timed) == len(events) else _merge(events)
     return tuple(f"{_clock(at)}{words}" for at, words in lines[:MOST])
+
+
+def _is_silence(e: Evidence) -> bool:
+    return e.signature.startswith("silence")
 
 
 _Event = tuple[float | None, str]
@@ -142,8 +147,8 @@ def message(claim: Claim, confidence: float) -> str:
     if claim.nodes:
         where += f"{' on ' if where else 'On '}{', '.join(claim.nodes[:3])}"
         where += f" and {len(claim.nodes) - 3} more" if len(claim.nodes) > 3 else ""
-    fault = _FAULTS[entry.fault]
+    fault = _FAULTS[Fault.UNKNOWN if claim.note else entry.fault]
     if confidence < 0.6 and entry.fault is not Fault.UNKNOWN:
         fault = f"Probably: {fault[0].lower()}{fault[1:]}"
     what = f"{where}: {entry.says}" if where else f"{entry.says[0].upper()}{entry.says[1:]}"
-    return f"{fault}. {what}. {entry.advice}"
+    return f"{fault}. {what}. {claim.note or entry.advice}"

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 
 import click
 import msgspec
-from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 from epilog.classify import Heard, classify, job_facts, node_facts
 from epilog.model import to_data
 from epilog.report_text import as_text
 from epilog.scan import ScanResult, Settings, Source, scan_files
+from slurm_integration.folded import parts
+from slurm_integration.sweep.nodeset import named
 
 MAX_NODES = 65_536
 MAX_FILES = 65_536
-_SPLIT = re.compile(r",(?![^\[]*\])")
-"""Commas between names, not those within brackets."""
-_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 _EXIT = re.compile(r"(\d{1,5})(?::(\d{1,3}))?")
 
 
@@ -89,13 +87,10 @@ def _nodes(text: str) -> tuple[str, ...]:
     if not text.strip():
         return ()
     found: list[str] = []
-    if any(int(high) - int(low) > MAX_NODES for low, high in _RANGE.findall(text)):
-        # ClusterShell would write them all down first.
-        raise click.BadParameter(f"--nodes: more than {MAX_NODES} nodes in {text[:60]!r}")
-    for part in _SPLIT.split(text.strip()):
+    for part in parts(text.strip()):
         try:
-            some = NodeSet(part)
-        except NodeSetException as error:
+            some = named(part)
+        except ValueError as error:
             raise click.BadParameter(f"--nodes {text[:60]!r}: {error}") from error
         if len(found) + len(some) > MAX_NODES:
             raise click.BadParameter(f"--nodes: more than {MAX_NODES} nodes in {text[:60]!r}")

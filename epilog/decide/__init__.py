@@ -5,7 +5,7 @@ their own facts or a second, unrelated job confirm it; `requeue` says whether a 
 """
 
 from epilog.decide.decision import Decision, Policy, decide
-from epilog.decide.requeue import RequeuePolicy, epilog_exit, may_requeue
+from epilog.decide.requeue import RequeuePolicy, may_requeue
 from epilog.decide.suspicions import Suspicion, confirmed
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "Suspicion",
     "confirmed",
     "decide",
-    "epilog_exit",
     "may_requeue",
 ]

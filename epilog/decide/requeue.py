@@ -38,12 +38,3 @@ def may_requeue(
     if facts.restart_count >= policy.most:
         return False, f"no requeue: already restarted {facts.restart_count} of {policy.most} times"
     return True, f"requeue {facts.restart_count + 1} of {policy.most}: the hardware failed"
-
-
-def epilog_exit(proven: bool, policy: RequeuePolicy) -> int:
-    """The epilog's own exit code.
-
-    Slurm 25.11 restarts a `--requeue=expedite` job at once if the batch script failed AND an
-    epilog did, and holds it otherwise: so 1 on proven hardware, and 0 on everything else.
-    """
-    return int(proven and policy.mode == "expedite")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 import msgspec
 
 from epilog.decide.suspicions import Suspicion
+from healthcheck.own_folder import check_folder, own_folder
+from healthcheck.strict_json import decode_json
 from healthcheck.whole_file import write_whole
 
 FILE = "suspicions.json"
@@ -31,6 +33,7 @@ def load(folder: str) -> tuple[tuple[Suspicion, ...], str | None]:
     """
     path = f"{folder}/{FILE}"
     try:
+        check_folder(folder)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -41,7 +44,7 @@ def load(folder: str) -> tuple[tuple[Suspicion, ...], str | None]:
     try:
         if len(data) > MOST_BYTES:
             raise msgspec.ValidationError(f"larger than {MOST_BYTES} bytes")
-        kept = msgspec.json.decode(data, type=_Kept)
+        kept = decode_json(data, _Kept)
         if kept.version != VERSION:
             raise msgspec.ValidationError(f"version {kept.version}, not {VERSION}")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -54,7 +57,7 @@ def update(
 ) -> tuple[tuple[Suspicion, ...], str | None]:
     """Read, change and write under a lock; what is kept now, and a note where that failed."""
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(folder)
         with _locked(folder):
             remembered, note = load(folder)
             kept = change(remembered)[-MOST:]
@@ -66,7 +69,8 @@ def update(
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    fd = os.open(f"{folder}/{FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(f"{folder}/{FILE}.lock", flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield

@@ -184,7 +184,7 @@ def _parts(data: bytes) -> tuple[list[Found], list[str], bool]:
             break
         try:
             parts.append(msgspec.msgpack.decode(data[at : at + size], type=Found))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             return parts, [f"the reader's answer is damaged: {str(error)[:200]}"], False
         at += size
     return parts, [], False

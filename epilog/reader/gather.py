@@ -1,6 +1,7 @@
 """In the child: find, open and read what the errand names. Runs with the user's rights."""
 
 import io
+import os
 import time
 from collections.abc import Iterator
 from glob import has_magic, iglob
@@ -45,16 +46,17 @@ def _logs(errand: Errand, notes: list[str], catalogue: Catalogue | None) -> Foun
         try:
             log = Log(path, errand.uid, errand.max_log)
         except Unfit as unfit:
-            notes.append(f"{path}: not read: {unfit}")
+            notes.append(f"{_shown(path)}: not read: {unfit}")
             continue
+        name = _shown(path)
         if log.cut:
-            notes.append(f"{path}: {log.size:,} bytes, {log.cut:,} of its middle left out")
-        files.append(FileRead(path, log.size, log.cut))
+            notes.append(f"{name}: {log.size:,} bytes, {log.cut:,} of its middle left out")
+        files.append(FileRead(name, log.size, log.cut))
         told = codes_of_name(path, pattern, errand.known)
         task = told.get("t")
         sources.append(
             Source(
-                path,
+                name,
                 cast(BinaryIO, log),
                 log.size - log.cut,
                 host=told.get("N"),
@@ -144,7 +146,7 @@ def _errors(errand: Errand, notes: list[str]) -> dict[str, WorkerError]:
             error = None
         opened.file.close()
         if error is not None:
-            found[opened.path] = error
+            found[_shown(opened.path)] = error
     last: dict[str, int] = {}
     for path, error in found.items():
         run = path.partition("/attempt_")[0]
@@ -174,7 +176,7 @@ def _dumps(errand: Errand, deadline: float) -> RecorderResult:
 
     def files() -> Iterator[tuple[str, BinaryIO]]:
         for opened in _recent(errand, errand.recorder, MAX_DUMPS, notes):
-            yield opened.path, opened.file
+            yield _shown(opened.path), opened.file
             opened.file.close()
 
     until = time.monotonic() + (deadline - time.monotonic()) * RECORDER_SHARE
@@ -207,6 +209,11 @@ def _recent(
                 continue
             seen.add(path)
             yield opened
+
+
+def _shown(path: str) -> str:
+    """The path as text that can be told: a user's file may have any bytes in its name."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _matching(pattern: str, most: int) -> Iterator[str]:

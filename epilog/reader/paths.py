@@ -11,6 +11,7 @@ from collections.abc import Mapping
 MAX_PATH = 4096
 DEFAULT_OUTPUT = "slurm-%j.out"
 PER_TASK = frozenset("Nnst")
+MAX_PER_TASK = 4
 _CODE = re.compile(r"%(\d{0,2})([A-Za-z%])")
 _MAGIC = re.compile(r"[*?[]")
 
@@ -81,6 +82,8 @@ def codes_of_name(path: str, pattern: str, known: Mapping[str, str]) -> dict[str
     """What a file's name tells of the node and task that wrote it: {"N": "node01", "t": "3"}."""
     if "\\" in pattern or not needs(pattern) & PER_TASK:
         return {}
+    if sum(code in PER_TASK for _, code in _CODE.findall(pattern)) > MAX_PER_TASK:
+        return {}  # each multiplies the ways in which a name can be read
     parts, end, seen = [], 0, set()
     for match in _CODE.finditer(pattern):
         code = match.group(2)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from epilog.model import RankPlace
+from healthcheck.strict_json import decode_json
 
 MAX_BYTES = 1 << 20
 _NAME = re.compile(r"/ranks-(\d{1,9})-(\d{1,10})-[A-Za-z0-9._-]{1,255}\.jsonl\Z")
@@ -44,7 +45,7 @@ def parse_rank_maps(files: Iterable[tuple[str, bytes]]) -> tuple[RankPlace, ...]
             continue
         for text in data.splitlines():
             try:
-                line = msgspec.json.decode(text, type=_Line)
+                line = decode_json(text, _Line)
             except msgspec.MsgspecError:
                 continue
             place = _place(line)

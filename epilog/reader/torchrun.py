@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from healthcheck.strict_json import decode_json
+
 MAX_BYTES = 1 << 20
 _PLACE = re.compile(r"attempt_(\d{1,6})/(\d{1,6})/[^/]+\Z")
 
@@ -26,8 +28,8 @@ class WorkerError(msgspec.Struct, frozen=True):
 def parse_error_file(path: str, data: bytes) -> WorkerError | None:
     """The error, or None where the file holds something else. Never raises."""
     try:
-        plain = msgspec.json.decode(data[:MAX_BYTES])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        plain = decode_json(data[:MAX_BYTES])
+    except msgspec.DecodeError:
         return None
     told: Any = plain.get("message") if isinstance(plain, dict) else None
     extra: Any = None

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from epilog.recorder.pickle_reader import Refused, loads
+from healthcheck.strict_json import decode_json
 
 MAX_FRAMES = 12
 MAX_ENTRIES = 100_000
@@ -107,8 +108,8 @@ def _plain(data: bytes, tick: Callable[[], None] | None) -> Any:
     if data.lstrip()[:1] not in (b"{", b"["):
         raise Refused("neither a pickle nor JSON")
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError) as error:
+        return decode_json(data)
+    except (msgspec.DecodeError, MemoryError) as error:
         raise Refused(f"not JSON: {str(error)[:120]}") from None
 
 

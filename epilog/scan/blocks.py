@@ -5,7 +5,8 @@ from typing import BinaryIO, NamedTuple
 
 from epilog.scan.matcher import Matcher
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18
+"""Bytes read at once: with its lines it stays in a core's own cache (L2)."""
 MAX_LINE = 64 * 1024
 WINDOW = 8 * 1024
 """Bytes kept before and behind a literal in a line longer than MAX_LINE."""
@@ -31,51 +32,61 @@ class Progress:
 
     bytes_read = 0
     long_lines = 0
+    last: tuple[bytes, bytes] = (b"", b"")
+    """The last two pieces that were read: together they hold the end of the stream."""
 
 
 def matched_lines(
     stream: BinaryIO, matcher: Matcher, watch: Watch, progress: Progress
 ) -> Iterator[RawLine]:
     """The lines of `stream` that hold a literal. Raises OSError as reading does."""
-    tail, skip, number = b"", 0, 1
-    while True:
-        chunk = stream.read(BLOCK)
+    number = 1
+    for block, start, end, seen in _blocks(stream, progress):
+        hits = matcher.scan(memoryview(block)[start:end])
+        if start or seen:
+            hits = [(at + start, literal) for at, literal in hits if at + start > seen]
+        if hits or watch.lines:
+            number = yield from _lines(block, start, end, hits, number, watch)
+        else:
+            # bytes.count takes one byte at a time: deleting them all is twice as fast. None stands
+            # behind `end`, and before `start` only the one that ends the line cut by reading.
+            number += len(block) - len(block.replace(b"\n", b"")) - (start > 0)
+
+
+def _blocks(stream: BinaryIO, progress: Progress) -> Iterator[tuple[bytes, int, int, int]]:
+    """(block, start, end, seen): block[start:end] are whole lines, or a piece of an endless one.
+
+    What ends at `seen` or before was looked at with the piece before. A line that was cut by
+    reading comes as a small block of its own: joining it to all that follows would copy that.
+    """
+    tail, seen = b"", 0
+    while chunk := stream.read(BLOCK):
         progress.bytes_read += len(chunk)
+        progress.last = (progress.last[1], chunk)
+        start = 0
+        if tail and (start := chunk.find(b"\n") + 1):
+            whole = tail + chunk[:start]
+            yield whole, 0, len(whole), seen
+            tail, seen = b"", 0
         block = tail + chunk if tail else chunk
-        end = len(block) if not chunk else block.rfind(b"\n") + 1
-        keep = 0
-        if chunk and end <= skip:
-            if len(block) <= MAX_LINE:
-                tail = block
+        end, keep = block.rfind(b"\n", start) + 1, 0
+        if end <= start:
+            if len(block) - start <= MAX_LINE:
+                tail = block[start:]
                 continue
             end, keep = len(block), OVERLAP  # a line without end: look at it piece by piece
             progress.long_lines += 1
-        if end > skip:
-            hits = matcher.scan(memoryview(block)[:end])
-            if skip:
-                hits = [hit for hit in hits if hit[0] > skip]
-            if hits or watch.lines:
-                number = yield from _lines(block, end, hits, number, watch)
-            else:
-                number += _newlines(block, end)
-        if not chunk:
-            return
-        tail, skip = block[end - keep :], keep
-
-
-def _newlines(block: bytes, end: int) -> int:
-    """Newlines in block[:end]; there are none behind `end`.
-
-    bytes.count takes one byte at a time; deleting all of them is four times as fast.
-    """
-    return len(block) - len(block.replace(b"\n", b"")) if end else 0
+        yield block, start, end, seen
+        tail, seen = block[end - keep :], keep
+    if len(tail) > seen:
+        yield tail, 0, len(tail), seen
 
 
 def _lines(
-    block: bytes, end: int, hits: list[tuple[int, int]], number: int, watch: Watch
+    block: bytes, at: int, end: int, hits: list[tuple[int, int]], number: int, watch: Watch
 ) -> Generator[RawLine, None, int]:
-    """Yield the lines of block[:end] that `hits` or `watch` ask for; return the next number."""
-    at, index = 0, 0
+    """Yield the lines of block[at:end] that `hits` or `watch` ask for; return the next number."""
+    index = 0
     while at < end:
         if watch.lines:
             start = at
@@ -93,7 +104,7 @@ def _lines(
             yield RawLine(number, block[begin:finish], literals)
         at = stop + 1
         number += block[stop : stop + 1] == b"\n"
-    return number + (block.count(b"\n", at, end) if at < end else 0)
+    return number + block.count(b"\n", at, end)
 
 
 def _windows(

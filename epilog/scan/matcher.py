@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 SMALL = 64 * 1024
 """Below this many bytes, bytes.find is done before Hyperscan is imported and has compiled."""
+SHORTEST = 8
 
 
 class Matcher(Protocol):
@@ -79,5 +80,15 @@ def literal_table(triggers: Sequence[Sequence[str]]) -> tuple[list[bytes], list[
     owners: dict[bytes, list[int]] = {}
     for number, literals in enumerate(triggers):
         for literal in literals:
-            owners.setdefault(literal.encode(), []).append(number)
+            owners.setdefault(_without_end(literal.encode()), []).append(number)
     return list(owners), [tuple(dict.fromkeys(numbers)) for numbers in owners.values()]
+
+
+def _without_end(literal: bytes) -> bytes:
+    """A literal without the blanks and colons at its end, where enough of it is left.
+
+    Nearly every line of a log holds those, and Hyperscan looks at the ends of literals first: it
+    is a tenth faster without. What is found more than before, the signature's expression refuses.
+    """
+    shorter = literal.rstrip(b" :")
+    return shorter if len(shorter) >= SHORTEST else literal

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import BinaryIO
 
+from epilog.model import Evidence
 from epilog.scan.blocks import Progress, RawLine, Watch, matched_lines
 from epilog.scan.exits import Exits
 from epilog.scan.keep import MAX_KEPT, Keeper
@@ -14,6 +15,7 @@ from epilog.scan.places import Places
 from epilog.scan.prefix import PrefixParser
 from epilog.scan.result import Attempt, ScanResult, Settings, Source
 from epilog.scan.sight import Eye, Sight
+from epilog.scan.silence import MOST_TAILS, TAIL, silence
 from epilog.scan.tracebacks import CHAINED, HEADER, Tracebacks
 from epilog.scan.works import Works
 from epilog.signatures import Catalogue, Signature, load
@@ -22,6 +24,7 @@ STORM = 20_000
 """Lines of one signature in one file that are read at once; of later ones only the last."""
 STORM_KEEPS = 512
 MAX_ATTEMPTS = 1000
+ENDED = ("scheduler/time-limit", "scheduler/cancelled")
 
 Input = str | Source | tuple[str, BinaryIO]
 
@@ -70,6 +73,7 @@ class _Scan:
         self._attempts: list[Attempt] = []
         self._counts: dict[str, int] = {}
         self._notes: list[str] = []
+        self._tails: list[tuple[Source, bytes]] = []
         self._bytes = 0
 
     def opened(self, given: Input) -> tuple[Source, bool] | None:
@@ -117,23 +121,35 @@ class _Scan:
                 f"{source.name}: read up to byte {progress.bytes_read}: {error.strerror or error}"
             )
         scan.finish()
+        if len(self._tails) < MOST_TAILS:
+            self._tails.append((source, b"".join(progress.last)[-TAIL:]))
         self._bytes += progress.bytes_read
         if progress.long_lines:
             self._notes.append(f"{source.name}: a line without end was read in pieces")
 
     def result(self) -> ScanResult:
         """Everything, put together."""
+        evidence = tuple(e for keeper in self._evidence for e in keeper.evidence())
         return ScanResult(
-            evidence=tuple(e for keeper in self._evidence for e in keeper.evidence()),
+            evidence=evidence,
             works=self._works.all(),
             exits=self._exits.all(),
             places=self._places.all(),
             attempts=tuple(self._attempts),
-            context=tuple(e for keeper in self._context for e in keeper.evidence()),
+            context=(
+                *(e for keeper in self._context for e in keeper.evidence()),
+                *self._silence(evidence),
+            ),
             counts=dict(sorted(self._counts.items())),
             notes=tuple(self._notes),
             bytes_read=self._bytes,
         )
+
+    def _silence(self, evidence: Iterable[Evidence]) -> list[Evidence]:
+        """Of a job that Slurm ended by its own word."""
+        ends = [e.at for e in evidence if e.klass in ENDED and "time" in e.fields]
+        times = [at for at in ends if at is not None]
+        return silence(self._tails, min(times), self._parser) if times else []
 
     def record(self, sight: Sight, source: Source) -> None:
         """Feed the records that the sight's signature names."""

@@ -13,7 +13,7 @@ MAX_FOLLOWED = 16384
 """Tracebacks of one file that are followed; later ones are seen by their exception's name only."""
 
 _EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|"
+    r"(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|"
     r"Abort|Aborted|Fault|Mismatch|OOM|Closed|Died|Killed|NotFound|Group)\w*(?::.*)?$"
     r"|(?:[A-Za-z_]\w*\.)+[A-Z]\w*(?::.*)?$|Exception(?::.*)?$"
 )

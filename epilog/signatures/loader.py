@@ -91,11 +91,11 @@ def _files(folders: tuple[str, ...]) -> Iterator[str]:
 
 
 def _parse(path: str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
     try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise SignatureError(f"{path}: expected TOML, found: {error}") from error
     lines: dict[str, list[int]] = {"signature": [], "advice": []}
     number, seen = 1, 0

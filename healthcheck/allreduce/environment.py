@@ -5,17 +5,20 @@ from collections.abc import Mapping
 
 from healthcheck.allreduce.model import Plan
 
-KEPT = ("HOME", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "TMPDIR", "TZ")
+KEPT = ("HOME", "CUDA_HOME", "CUDA_PATH", "TZ")
+BY_HAND = ("LD_LIBRARY_PATH", "TMPDIR")
+"""Kept too, but not in a hook of Slurm's: root must not load a library that a job names."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def child_environment(inherited: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
     """What the child is started with, before the GPUs are known.
 
-    Inherited NCCL_*, TORCH_*, CUDA_*, PYTHON* and everything else but KEPT is dropped; `site` is
+    Inherited NCCL_*, TORCH_*, CUDA_*, PYTHON* and all else but KEPT and BY_HAND goes; `site` is
     what the site's configuration wants set (NCCL_SOCKET_IFNAME and the like).
     """
-    env = {name: inherited[name] for name in KEPT if name in inherited}
+    kept = KEPT if "SLURM_SCRIPT_CONTEXT" in inherited else (*KEPT, *BY_HAND)
+    env = {name: inherited[name] for name in kept if name in inherited}
     env |= {
         "PATH": PATH,
         "LC_ALL": "C.UTF-8",

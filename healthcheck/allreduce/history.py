@@ -1,11 +1,11 @@
 """What this node's earlier runs gave: `allreduce.json` in the state folder, bounded."""
 
-import os
-
 import msgspec
 
 from healthcheck.allreduce.middle import median
 from healthcheck.allreduce.model import AllreduceEnd, AllreduceResult
+from healthcheck.own_folder import own_folder
+from healthcheck.strict_json import decode_json
 from healthcheck.whole_file import write_whole
 
 FILE = "allreduce.json"
@@ -61,7 +61,7 @@ def load_history(folder: str) -> tuple[History, str | None]:
     path = f"{folder}/{FILE}"
     try:
         with open(path, "rb") as file:
-            history = msgspec.json.decode(file.read(MAX_BYTES), type=History)
+            history = decode_json(file.read(MAX_BYTES), History)
         if history.version != VERSION:
             raise ValueError(f"version {history.version}, expected {VERSION}")
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def remember(folder: str, history: History, result: AllreduceResult, passed: boo
     )
     data = msgspec.json.encode(History(runs=(*history.runs, run)[-MOST:]))
     try:
-        os.makedirs(folder, mode=0o755, exist_ok=True)
+        own_folder(folder)
         write_whole(f"{folder}/{FILE}", data + b"\n")
     except OSError as error:
         return f"{folder}/{FILE} was not written: {error.strerror}"

@@ -116,7 +116,7 @@ def process_state(pid: int) -> str:
 def _decode(line: bytes) -> dict[str, Any] | None:
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and isinstance(message.get("t"), str) else None
 

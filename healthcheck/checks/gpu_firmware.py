@@ -29,11 +29,14 @@ def gpu_firmware(node: Snapshot, limits: FirmwareLimits) -> Iterator[Finding]:
     What it means: a GPU that was replaced often comes with other firmware, and then differs in
     clocks, power or bug fixes from its neighbours.
 
-    What we do: warn about each GPU that differs from the list, or from most of its kind.
+    What we do: warn about each GPU that differs from the list, or from most of its kind; where no
+    version has a majority (one of two GPUs was replaced), about the node.
 
     What to do: flash the site's VBIOS, or add the new one to the profile.
     """
     gpus = supporting(node, "vbios")
+    if not limits.vbios:
+        yield from _undecided(gpus)
     for gpu in gpus:
         allowed = limits.vbios or _usual(gpu, gpus)
         if gpu.vbios not in allowed:
@@ -45,6 +48,24 @@ def gpu_firmware(node: Snapshot, limits: FirmwareLimits) -> Iterator[Finding]:
                 measured=gpu.vbios,
                 expected=wanted,
                 limit="vbios" if limits.vbios else None,
+            )
+
+
+def _undecided(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """Kinds whose GPUs differ without a majority: nobody knows yet which one is the odd one."""
+    for kind in dict.fromkeys(gpu.name for gpu in gpus):
+        alike = [gpu for gpu in gpus if gpu.name == kind]
+        usual = _usual(alike[0], gpus)
+        if len(usual) > 1:
+            told = "; ".join(
+                f"{version} on {listed([g.bus_id for g in alike if g.vbios == version], 4)}"
+                for version in usual
+            )
+            yield warn(
+                "node",
+                f"GPUs of one kind have different VBIOS: {told}; expected one on all of them",
+                measured=told,
+                expected="one VBIOS on all GPUs of a kind",
             )
 
 

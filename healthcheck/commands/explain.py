@@ -14,6 +14,7 @@ from healthcheck.knowledge.rules import RULES, advice_for
 from healthcheck.model import Baseline, Severity
 from healthcheck.profile import BUILTIN_DIR, Profile, load_profile
 from healthcheck.registry import Check, load_checks
+from healthcheck.strict_json import decode_json
 
 MAX_WIDTH = 80
 _FAULT = {
@@ -98,7 +99,7 @@ def _profile(name: str | None, config: Config) -> Profile | None:
 def _remembered(config: Config) -> str | None:
     try:
         with open(f"{state_dir_here(config)}/baseline.json", "rb") as file:
-            return msgspec.json.decode(file.read(32 << 20), type=Baseline).profile
+            return decode_json(file.read(32 << 20), Baseline).profile
     except (OSError, msgspec.MsgspecError):
         return None
 

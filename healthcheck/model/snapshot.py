@@ -210,8 +210,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def decode_snapshot(data: bytes) -> Snapshot:
     """A snapshot from its JSON. Raises ValueError that says what is wrong with the file."""
+    from healthcheck.strict_json import decode_json
+
     try:
-        head = msgspec.json.decode(data)
+        head = decode_json(data)
         if not isinstance(head, dict) or head.get("version") != SNAPSHOT_VERSION:
             found = head.get("version") if isinstance(head, dict) else type(head).__name__
             raise ValueError(
@@ -219,7 +221,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
                 "make it again with `flightcheck check --save`"
             )
         return msgspec.convert(head, Snapshot)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"not a snapshot: {error}") from error
 
 

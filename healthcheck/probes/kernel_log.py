@@ -25,13 +25,13 @@ MAX_READ_BEFORE = 2048
 # Anchored at the start of the text: a user can name a process, a mount or a USB stick, but never
 # choose how a kernel line begins.
 _CANDIDATE = re.compile(
-    rb"(\d{1,10}),(\d{1,20}),(\d{1,20}),[^;\n]{0,200};"
+    rb"(\d{1,10}),(\d{1,18}),(\d{1,18}),[^;\n]{0,200};"
     rb"((?:NVRM: |nvidia-nvswitch|mce: |\{\d{1,10}\}\[Hardware|\[Hardware|EDAC |MCE: "
     rb"|Memory failure: |mlx5_core |pcieport "
     rb"|[\w-]{1,32} [0-9a-f]{4,8}:[0-9a-f:.]{7}: (?:AER: |PCIe Bus Error|DPC: ))"
     rb"[^\n]{0,1000})"
 )
-_HEADER = re.compile(rb"\d{1,10},(\d{1,20}),\d{1,20},")
+_HEADER = re.compile(rb"\d{1,10},(\d{1,18}),\d{1,18},")
 
 
 def read(ask: "Ask") -> dict[str, Any]:

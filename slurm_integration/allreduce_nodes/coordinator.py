@@ -1,5 +1,6 @@
 """One node's agent at the table's head: who is there, and one test after the other."""
 
+import hmac
 import os
 import selectors
 import socket
@@ -53,14 +54,9 @@ class Coordinator:
             while len(self.seats) < len(self.step.nodes) and time.monotonic() < until:
                 for key, _ in ready.select(min(0.5, max(0.0, until - time.monotonic()))):
                     if key.fileobj is self._listener:
-                        line = Line(self._listener.accept()[0])
-                        if len(waiting) < most:
-                            waiting.append(line)
-                            ready.register(line, selectors.EVENT_READ)
-                        else:
-                            line.close()
+                        self._answer(waiting, ready, most)
                         continue
-                    line = key.fileobj  # type: ignore[assignment]
+                    line: Line = key.fileobj  # type: ignore[assignment]
                     greeting = line.receive()
                     if greeting or line.closed:
                         ready.unregister(line)
@@ -71,6 +67,19 @@ class Coordinator:
         self._listener.close()
         return tuple(name for name in self.step.nodes if name not in self.seats)
 
+    def _answer(self, waiting: list[Line], ready: selectors.BaseSelector, most: int) -> None:
+        """Take a call. Who has said nothing for longest makes room: strangers keep nobody out."""
+        try:
+            line = Line(self._listener.accept()[0])
+        except OSError:
+            return  # hung up again, or no handle left for it
+        if len(waiting) >= most:
+            silent = waiting.pop(0)
+            ready.unregister(silent)
+            silent.close()
+        waiting.append(line)
+        ready.register(line, selectors.EVENT_READ)
+
     def _seat(self, line: Line, greeting: list[dict[str, object]]) -> None:
         """Let an agent in, or turn away what is none."""
         try:
@@ -79,7 +88,8 @@ class Coordinator:
         except (IndexError, msgspec.ValidationError):
             line.close()
             return
-        if hello.key != self.step.key or name in self.seats or not line.send("welcome"):
+        known = hmac.compare_digest(hello.key.encode(), self.step.key.encode())
+        if not known or name in self.seats or not line.send("welcome"):
             line.close()
             return
         self.seats[name] = Seat(name, line, hello)
@@ -213,12 +223,12 @@ def merge(
     """One test's end from what its nodes told: the worst of them, the slowest figure. Pure."""
     gone = tuple(name for name in names if name in {*lost})
     results = list(answers.items())
-    worst = next(((name, r) for end in ENDS for name, r in results if r.end == end), None)
+    worst = next(((name, r) for end in ENDS for name, r in results if _end(r) == end), None)
     figures = [r.busbw_gb_s for _, r in results if r.busbw_gb_s is not None]
     if gone:
         end, reason = "lost", f"{', '.join(gone)}: {_LATE}"
     elif worst is not None:
-        end, reason = worst[1].end, f"{worst[0]}: {clean(worst[1].reason, 300)}"
+        end, reason = _end(worst[1]), f"{worst[0]}: {clean(worst[1].reason, 300)}"
     else:
         end, reason = "ok", ""
     return Measured(
@@ -231,3 +241,8 @@ def merge(
         lost=gone,
         seconds=took,
     )
+
+
+def _end(result: NodeResult) -> str:
+    """A word that is none of ours is no pass."""
+    return result.end if result.end in ("ok", *ENDS) else "unfinished"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from slurm_integration.folded import parts
 from slurm_integration.sweep.model import SweepError
 from slurm_integration.sweep.nodeset import expand
 
@@ -125,8 +126,7 @@ def _in_order(listed: str) -> tuple[str, ...]:
     """The nodes in Slurm's own order, which SLURM_NODEID counts."""
     if not listed:
         raise SweepError("not set; this runs as `srun flightcheck allreduce` within a job")
-    parts = re.split(r",(?![^\[]*\])", listed)
-    return tuple(dict.fromkeys(name for part in parts for name in expand(part, _NODES[0])))
+    return tuple(dict.fromkeys(n for part in parts(listed) for n in expand(part, _NODES[0])))
 
 
 def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -4,7 +4,10 @@ import json
 import select
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
+
+from healthcheck.strict_json import decode_json
 
 MAX_LINE = 1 << 16
 SEND_S = 5.0
@@ -16,6 +19,10 @@ class Line:
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.closed = False
+        # Asked for now: of a peer that has hung up the kernel no longer tells it.
+        self._ends = tuple(
+            _address(ask) for ask in (connection.getpeername, connection.getsockname)
+        )
         self._buffer = b""
         self._queue: list[dict[str, Any]] = []
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -30,11 +37,11 @@ class Line:
 
     def peer(self) -> str:
         """The other side's address."""
-        return str(self.socket.getpeername()[0])
+        return self._ends[0]
 
     def own(self) -> str:
         """The address on this side."""
-        return str(self.socket.getsockname()[0])
+        return self._ends[1]
 
     def send(self, kind: str, /, **fields: Any) -> bool:
         """Send one message; False where nobody takes it."""
@@ -77,9 +84,16 @@ class Line:
         self.socket.close()
 
 
+def _address(ask: Callable[[], Any]) -> str:
+    try:
+        return str(ask()[0])
+    except OSError:
+        return ""
+
+
 def _decode(line: bytes) -> dict[str, Any] | None:
     try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
+        message = decode_json(line)
+    except ValueError:
         return None
     return message if isinstance(message, dict) and isinstance(message.get("t"), str) else None

@@ -64,8 +64,8 @@ def command(
 
 
 def _lock(config: Config) -> str:
-    import os
+    from healthcheck.own_folder import own_folder
 
     folder = state_dir_here(config)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    own_folder(folder)
     return f"{folder}/collect.lock"

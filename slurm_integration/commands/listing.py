@@ -1,13 +1,13 @@
 """Our drains, as data and as text."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
-from ClusterShell.NodeSet import NodeSet
 
 from slurm_integration.node_state import NodeState
 from slurm_integration.reason import take_apart
+from slurm_integration.sweep.nodeset import fold
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -72,11 +72,6 @@ def as_text(listing: Listing) -> str:
         f"{listing.foreign} held by others, which flightcheck leaves alone."
     )
     return "\n".join(lines)
-
-
-def fold(names: Iterable[str]) -> str:
-    """`node01`, `node02` → `node[01-02]`."""
-    return str(NodeSet.fromlist(list(names)))
 
 
 def _when(members: Sequence[Drain]) -> str:

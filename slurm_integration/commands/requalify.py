@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from healthcheck.config import CONFIG_PATH, Config, load_config, state_dir_here
+from slurm_integration.history.tell import tell_history
 
 EXIT_FAILED = 3
 
@@ -77,12 +78,14 @@ def command(
         only=only,
         dry_run=dry_run or settings.dry_run or refused,
     )
-    return _run(requalifier, store, rules, interval_s if watch else None, as_json=as_json)
+    interval = interval_s if watch else None
+    return _run(requalifier, store, rules, interval, settings, as_json=as_json)
 
 
 def _run(
-    requalifier: Any, store: Any, rules: Any, interval_s: float | None, *, as_json: bool
-) -> int:
+    requalifier: Any, store: Any, rules: Any, interval_s: float | None, settings: Config,
+    *, as_json: bool,
+) -> int:  # fmt: skip
     """One round, or rounds until a signal."""
     from slurm_integration.requalify.round import Round, SlurmError
     from slurm_integration.requalify.store import StoreError
@@ -100,6 +103,13 @@ def _run(
              "records": {s.node: done.book.of(s.node) for s in done.standings}}
         )  # fmt: skip
         click.echo(data.decode() if as_json else as_text(done, rules))
+        for one in done.done:
+            if one.what == "resumed":
+                note = tell_history(
+                    settings, "resume", one.nodes, one.why, outcome="resumed", stage="requalify"
+                )
+                if note:
+                    complain(note)
 
     def complain(text: str) -> None:
         click.echo(f"flightcheck requalify: {text}", err=True)

@@ -1,20 +1,20 @@
 """`flightcheck resume NODES`: gives back what we drained, and nothing else."""
 
-import math
-import re
+import os
 
 import click
 import msgspec
-from ClusterShell.NodeSet import NodeSet, NodeSetException
 
-from slurm_integration.commands.listing import fold
+from healthcheck.config import CONFIG_PATH, load_config
+from slurm_integration.history.tell import tell_history
 from slurm_integration.node_state import NodeState, parse_nodes
 from slurm_integration.reason import take_apart
 from slurm_integration.scontrol import Scontrol
+from slurm_integration.sweep.model import SweepError
+from slurm_integration.sweep.nodeset import expand, fold
 
 EXIT_NO_SLURM = 3
 EXIT_REFUSED = 2
-MAX_NODES = 100_000
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -60,7 +60,9 @@ def _refusal(node: NodeState, replaced: bool) -> str:
 @click.option("--replaced", is_flag=True, help="The hardware that had to be replaced has been.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
 @click.option("--scontrol", default="", help="Absolute path of scontrol; default: searched.")
-def command(nodelist: str, replaced: bool, dry_run: bool, scontrol: str) -> None:
+@click.option("--config", metavar="FILE", envvar="FLIGHTCHECK_CONFIG", default=CONFIG_PATH,
+              show_default=True, help="Configuration, whose history_db is told.")  # fmt: skip
+def command(nodelist: str, replaced: bool, dry_run: bool, scontrol: str, config: str) -> None:
     """Return the nodes of NODELIST (`node[01-04,07]`) to service if flightcheck drained them.
 
     Drains of others are refused. Exit code 0; 2 where a node was refused (the others are still
@@ -83,35 +85,26 @@ def command(nodelist: str, replaced: bool, dry_run: bool, scontrol: str) -> None
         if not done.ok:
             _fail(f"{fold(plan.resume)} not resumed: {done.trouble()}", EXIT_NO_SLURM)
         click.echo(f"{fold(plan.resume)}: resumed")
+        _remember(plan.resume, config, replaced=replaced)
     if plan.refused:
         raise SystemExit(EXIT_REFUSED)
 
 
+def _remember(nodes: tuple[str, ...], path: str, *, replaced: bool) -> None:
+    """Tell the fleet's history who resumed what; a history that is not there stops nobody."""
+    config, _, _ = load_config(path)
+    who = os.environ.get("SUDO_USER") or os.environ.get("USER") or f"uid {os.getuid()}"
+    told = f"resumed by {who}" + (", hardware replaced" if replaced else "")
+    note = tell_history(config, "resume", nodes, told, outcome="resumed", stage="resume")
+    if note:
+        click.echo(f"flightcheck resume: {note}", err=True)
+
+
 def _expand(nodelist: str) -> list[str]:
-    size = _upper_bound(nodelist)
-    if size > MAX_NODES:  # before NodeSet builds them all in memory
-        raise click.UsageError(f"NODELIST: expected 1 to {MAX_NODES} nodes, found {size}")
     try:
-        nodes = NodeSet(nodelist)
-    except NodeSetException as error:
-        raise click.UsageError(f"NODELIST: expected node[01-04,07] or the like: {error}") from error
-    if not 1 <= len(nodes) <= MAX_NODES:
-        raise click.UsageError(f"NODELIST: expected 1 to {MAX_NODES} nodes, found {len(nodes)}")
-    return list(nodes)
-
-
-def _upper_bound(nodelist: str) -> int:
-    """How many names the list can stand for at most."""
-    total = 0
-    for term in re.split(r",(?![^\[]*\])", nodelist):
-        brackets = re.findall(r"\[([^\]]*)\]?", term)
-        total += math.prod(sum(map(_range_size, text.split(","))) for text in brackets)
-    return total
-
-
-def _range_size(text: str) -> int:
-    found = re.match(r"\s*(\d{1,18})\s*-\s*(\d+)", text)
-    return max(1, int(found[2][:18]) - int(found[1]) + 1) if found else 1
+        return expand(nodelist, "NODELIST")
+    except SweepError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _fail(text: str, code: int) -> None:

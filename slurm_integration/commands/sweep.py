@@ -35,6 +35,12 @@ from slurm_integration.sweep.options import VIAS, Options
               "again with `flightcheck check --replay`.")  # fmt: skip
 @click.option("--drain/--dry-run", "drain", default=False,
               help="Drain what is no-go, within the budget; by default only say it.")  # fmt: skip
+@click.option("--deep", is_flag=True, help="Then run all_reduce over the idle nodes, as exclusive "
+              "Slurm jobs: all together, and in pairs where that is slow.")  # fmt: skip
+@click.option("--deep-nodes", type=click.IntRange(2, 1024), default=32, show_default=True,
+              help="With --deep: how many nodes at a time.")  # fmt: skip
+@click.option("--deep-with", multiple=True, metavar="OPTION", help="With --deep: a further option "
+              "for `flightcheck allreduce`, such as --expect=180.")  # fmt: skip
 @click.option("--topology", metavar="FILE", default="", help="A topology.conf that names racks or "
               "switches; default: Slurm's own.")  # fmt: skip
 @click.option("--program", metavar="PATH", default="flightcheck", show_default=True,
@@ -55,6 +61,9 @@ def command(config: str, **given: Any) -> int:
     Exit code: the worst of all nodes, 2 no-go, 3 unknown or without a report, 1 degraded, 0 go;
     130 where it was ended early: what had arrived is still told and written, nothing is drained.
     Findings about the fleet are told and do not change it. 64 usage.
+
+    --deep loads the GPUs of idle nodes for some minutes and keeps those nodes to itself. What it
+    finds is told and drains nothing by itself.
 
     --drain means it, whatever dry_run in the configuration says; the budget holds all the same.
     """

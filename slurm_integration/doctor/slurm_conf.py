@@ -96,7 +96,10 @@ def parse_shown(text: str) -> SlurmConf:
     for line in text.splitlines():
         head = _HEAD.match(line)
         if head and as_of is None:
-            as_of = float(calendar.timegm((*map(int, head.groups()), 0, 0, 0)))
+            try:
+                as_of = float(calendar.timegm((*map(int, head.groups()), 0, 0, 0)))
+            except ValueError:
+                pass  # no such day
             continue
         if line.startswith(("Cgroup Support", "MPI Plugins")):
             break  # sections of other files

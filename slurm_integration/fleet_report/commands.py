@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterable
 
 import msgspec
-from ClusterShell.NodeSet import NodeSet, NodeSetException
 
 from healthcheck.model import Action
+from slurm_integration.sweep import nodeset
 from slurm_integration.sweep.model import Answer
 
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})\Z")
@@ -115,8 +115,5 @@ def fold(names: Iterable[str]) -> str:
     odd: list[str] = []
     for name in names:
         (good if _NODE.match(name) else odd).append(name)
-    try:
-        folded = str(NodeSet.fromlist(good)) if good else ""
-    except NodeSetException:
-        folded = ",".join(good)
+    folded = nodeset.fold(good) if good else ""
     return ", ".join(filter(None, [folded, *odd]))

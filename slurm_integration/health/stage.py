@@ -11,6 +11,7 @@ from healthcheck.config import CONFIG_PATH, Config, load_config
 from healthcheck.events import Deed
 from healthcheck.host import Host, root_of
 from healthcheck.model import Report
+from healthcheck.own_folder import own_folder
 from healthcheck.reading import Reading
 from healthcheck.runner import Request, keep_baseline, run, state_folder
 from slurm_integration.hook import leave_file, remember, say, tell
@@ -98,7 +99,7 @@ def _lock(folder: str) -> int | None:
     at a time.
     """
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        own_folder(folder)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(f"{folder}/{LOCK}", flags, 0o600)
     except OSError:

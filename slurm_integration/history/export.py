@@ -14,6 +14,7 @@ from healthcheck.baseline import load_baseline
 from healthcheck.event_log import read_since
 from healthcheck.node_event import MAX_TEXT, NodeEvent
 from healthcheck.report.clean import clean
+from healthcheck.strict_json import decode_unbounded
 
 FORM = 1
 STAGE = "history"
@@ -74,8 +75,8 @@ def read_export(data: bytes, node: str, now: float) -> tuple[Export, int]:
     that another node began it.
     """
     try:
-        export = msgspec.json.decode(data, type=Export)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        export: Export = decode_unbounded(data, Export)
+    except msgspec.MsgspecError as error:
         raise ValueError(f"expected events of form {FORM}: {error}") from error
     if export.form != FORM:
         raise ValueError(f"expected events of form {FORM}, found {export.form}")

@@ -6,11 +6,9 @@ Read once a collect on the admin host, never on a node.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
-
 from healthcheck.node_event import NodeEvent, cut, steady_id
 from slurm_integration.node_state import NodeState
-from slurm_integration.sweep.nodeset import upper_bound
+from slurm_integration.sweep.nodeset import named, upper_bound
 
 SQUEUE = ("-a", "-h", "-o", "%A|%U|%x")
 """Job, uid and the nodes that it excludes, of all pending and running jobs."""
@@ -32,14 +30,14 @@ def parse_excluded(text: str) -> Iterator[Avoided]:
     for line in text.splitlines():
         job, _, rest = line.partition("|")
         uid, _, nodes = rest.partition("|")
-        nodes = nodes.strip()
-        if not (job.strip().isdecimal() and uid.strip().isdecimal()) or nodes in ("", "(null)"):
+        job, uid, nodes = job.strip(), uid.strip(), nodes.strip()
+        if not (job.isdecimal() and uid.isdecimal()) or nodes in ("", "(null)"):
             continue
         if len(job) > 18 or len(uid) > 18 or upper_bound(nodes) > MAX_EXCLUDED:
             continue
         try:
-            names = list(NodeSet(nodes))
-        except NodeSetException:
+            names = list(named(nodes))
+        except ValueError:
             continue
         for name in names:
             yield Avoided(int(job), int(uid), str(name)[:255])

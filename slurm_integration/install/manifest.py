@@ -2,6 +2,7 @@
 
 import msgspec
 
+from healthcheck.strict_json import decode_json
 from slurm_integration.install.disk import Disk, sha256
 from slurm_integration.install.model import (
     WRITES,
@@ -32,7 +33,7 @@ def read_manifest(disk: Disk, home: str) -> Manifest:
     if why:
         raise InstallError(f"{disk.at(path)}: expected a file that only root can change: {why}")
     try:
-        manifest = msgspec.json.decode(found.text, type=Manifest)
+        manifest = decode_json(found.text, Manifest)
     except msgspec.MsgspecError as error:
         raise InstallError(
             f"{disk.at(path)}: expected a list of what flightcheck installed, found: {error}. "

@@ -15,6 +15,8 @@ import msgspec
 from healthcheck.command import run_command
 from healthcheck.event_log import read_since, replace_file
 from healthcheck.node_event import NodeEvent
+from healthcheck.own_folder import check_folder
+from healthcheck.strict_json import decode_json
 from slurm_integration.notify.settings import NotifySettings
 from slurm_integration.notify.words import is_news, line
 
@@ -44,6 +46,7 @@ def deliver(folder: str, settings: NotifySettings, now: float) -> list[str]:
     if not settings.on_event:
         return []
     try:
+        check_folder(folder)
         lock = os.open(
             f"{folder}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
@@ -124,7 +127,7 @@ def _few(news: Sequence[NodeEvent]) -> list[NodeEvent]:
 def _load(folder: str, now: float) -> Handed:
     try:
         with open(f"{folder}/{FILE}", "rb") as file:
-            handed = msgspec.json.decode(file.read(1 << 20), type=Handed)
+            handed = decode_json(file.read(1 << 20), Handed)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return Handed(now - FIRST_S)
     # A clock that was set back must not silence everything until it has caught up.

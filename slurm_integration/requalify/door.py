@@ -2,9 +2,8 @@
 
 import re
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
-
 from slurm_integration.scontrol import Answer, Scontrol
+from slurm_integration.sweep.nodeset import named
 
 _NODES = re.compile(r"(?:^|\s)Nodes=(\S+)")
 _STATE = re.compile(r"(?:^|\s)State=(\S+)")
@@ -34,7 +33,7 @@ def reserved_nodes(text: str) -> frozenset[str]:
         if state is not None and state[1] != "ACTIVE":
             continue
         try:
-            reserved.update(str(name) for name in NodeSet(nodes[1]))
-        except NodeSetException as error:
+            reserved.update(str(name) for name in named(nodes[1]))
+        except ValueError as error:
             raise ValueError(f"reservation of nodes {nodes[1][:80]!r}: {error}") from error
     return frozenset(reserved)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
-from ClusterShell.NodeSet import NodeSet
 
 from slurm_integration.node_state import NodeState, parse_nodes
 from slurm_integration.requalify.book import Book, Record
@@ -16,6 +15,7 @@ from slurm_integration.requalify.rules import Rules
 from slurm_integration.requalify.standing import Stand, Standing, span, stand_of, wants_reboot
 from slurm_integration.requalify.store import Store
 from slurm_integration.sweep.model import NodeResult
+from slurm_integration.sweep.nodeset import fold
 
 
 class Look(Protocol):
@@ -206,8 +206,3 @@ def with_resume(record: Record, now: float) -> Record:
 def with_reboot(record: Record, now: float) -> Record:
     """A reboot is about to be asked for; what was proven before it is void."""
     return msgspec.structs.replace(record, reboots=(*record.reboots, now), passes=())
-
-
-def fold(names: Sequence[str]) -> str:
-    """`node01`, `node02` → `node[01-02]`."""
-    return str(NodeSet.fromlist(list(names)))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import msgspec
 
+from healthcheck.own_folder import own_folder
+from healthcheck.strict_json import decode_json
 from healthcheck.whole_file import write_whole
 from slurm_integration.requalify.book import FORM, Book
 
@@ -30,7 +32,7 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Be the only one. Raises StoreError where another requalify is."""
         try:
-            os.makedirs(self._folder, mode=0o755, exist_ok=True)
+            own_folder(self._folder)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             fd = os.open(f"{self.path}.lock", flags, 0o600)
         except OSError as error:
@@ -60,7 +62,7 @@ class Store:
         try:
             if len(data) > MAX_BYTES:
                 raise ValueError(f"more than {MAX_BYTES} bytes")
-            book = msgspec.json.decode(data, type=Book)
+            book = decode_json(data, Book)
             if book.form != FORM:
                 raise ValueError(f"form {book.form}, expected {FORM}")
         except (ValueError, msgspec.MsgspecError) as error:

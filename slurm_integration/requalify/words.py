@@ -5,9 +5,10 @@ import time
 
 from healthcheck.model import Action
 from slurm_integration.requalify.book import Record
-from slurm_integration.requalify.round import Round, fold
+from slurm_integration.requalify.round import Round
 from slurm_integration.requalify.rules import Rules
 from slurm_integration.requalify.standing import Stand, Standing
+from slurm_integration.sweep.nodeset import fold
 
 _REMEDIES = {
     Action.RESET_GPU: "ssh {node} nvidia-smi --gpu-reset",

@@ -23,8 +23,7 @@ int slurm_spank_task_exit(spank_t spank, int count, char **arguments);
 #pragma GCC visibility pop
 
 #define ENVIRONMENT "FLIGHTCHECK_PREFLIGHT"
-#define BATCH_STEP 0xfffffffbU /* SLURM_BATCH_SCRIPT */
-#define EXTERN_STEP 0xfffffffcU
+#define LAST_STEP 0xfffffff0U /* behind it: batch script, interactive shell, container of the job */
 #define TROUBLE 640
 
 static char preflight[8];
@@ -91,6 +90,17 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments)
 	return ESPANK_SUCCESS;
 }
 
+/*
+ * Once a step, not once a task; and for slurmd's log alone: slurmstepd sends errors to the job's
+ * output too, whose owner can do nothing about it.
+ */
+static void tell_slurmd(const char *trouble)
+{
+	if (!told)
+		slurm_info("flightcheck: error: %s", trouble);
+	told = true;
+}
+
 static bool ask(spank_t spank, struct fc_task_exit *task)
 {
 	return spank_get_item(spank, S_JOB_ID, &task->job_id) == ESPANK_SUCCESS &&
@@ -108,10 +118,8 @@ int slurm_spank_task_exit(spank_t spank, int count, char **arguments)
 	struct fc_options options;
 	char trouble[TROUBLE];
 
-	if (!fc_read_options(&options, count, arguments, trouble, sizeof(trouble)) && !told) {
-		slurm_error("flightcheck: %s", trouble);
-		told = true;
-	}
+	if (!fc_read_options(&options, count, arguments, trouble, sizeof(trouble)))
+		tell_slurmd(trouble);
 	if (!options.record_dir[0])
 		return ESPANK_SUCCESS;
 	/* slurmstepd sets it anew, whatever the job's own environment had. */
@@ -121,11 +129,9 @@ int slurm_spank_task_exit(spank_t spank, int count, char **arguments)
 		slurm_debug("flightcheck: Slurm did not say which task ended");
 		return ESPANK_SUCCESS;
 	}
-	if (task.step_id == BATCH_STEP || task.step_id == EXTERN_STEP)
+	if (task.step_id >= LAST_STEP)
 		return ESPANK_SUCCESS; /* a script is no rank */
-	if (!fc_record_exit(options.record_dir, &task, trouble, sizeof(trouble)) && !told) {
-		slurm_error("flightcheck: %s", trouble);
-		told = true; /* once a step, not once a task */
-	}
+	if (!fc_record_exit(options.record_dir, &task, trouble, sizeof(trouble)))
+		tell_slurmd(trouble);
 	return ESPANK_SUCCESS;
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* geteuid, openat, O_NOFOLLOW with -std=c11 */
 #include "task_record.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,10 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#define TOO_MANY EMLINK /* no call in here gives it */
+
 static bool failed(char *trouble, size_t size, const char *what, const char *where)
 {
+	const char *why = errno == TOO_MANY ? "it holds the records of too many jobs, which "
+					      "flightcheck-epilog should have taken away"
+					    : strerror(errno);
+
 	snprintf(trouble, size, "%s %.400s: %s; the exit of a task is not recorded", what, where,
-		 strerror(errno));
+		 why);
 	return false;
 }
 
@@ -47,10 +54,54 @@ static bool is_name(const char *text)
 	return text && text[0] && strlen(text) < 256 - 12 && strspn(text, allowed) == strlen(text);
 }
 
+/* Whether the folder holds more than an epilog that does its work would leave. */
+static bool is_crowded(int folder)
+{
+	/* A handle of its own: a copy would share its place in the folder with us. */
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *listing = fd >= 0 ? fdopendir(fd) : NULL;
+	int count = 0;
+
+	if (!listing) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (count <= FC_MAX_RECORDS + 2 && readdir(listing))
+		count++;
+	closedir(listing);
+	return count > FC_MAX_RECORDS + 2; /* . and .. */
+}
+
+/* A record of our own, open at its end; *size is what it holds. */
+static int open_file(int folder, const char *name, off_t *size)
+{
+	const int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	struct stat status;
+	int fd = openat(folder, name, flags);
+
+	if (fd < 0 && errno == ENOENT) {
+		if (is_crowded(folder)) {
+			errno = TOO_MANY;
+			return -1;
+		}
+		fd = openat(folder, name, flags | O_CREAT, 0600);
+	}
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &status) == 0 && is_ours(&status, S_IFREG) && status.st_nlink == 1) {
+		*size = status.st_size;
+		return fd;
+	}
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
 static int open_record(int folder, uint32_t job_id, const char *node)
 {
-	char name[272];
-	struct stat status;
+	char name[272], older[273];
+	off_t size = 0;
 	int fd;
 
 	if (!is_name(node)) {
@@ -58,18 +109,15 @@ static int open_record(int folder, uint32_t job_id, const char *node)
 		return -1;
 	}
 	snprintf(name, sizeof(name), "%" PRIu32 ".%s", job_id, node);
-	fd = openat(folder, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		    0600);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &status) != 0 || !is_ours(&status, S_IFREG) || status.st_nlink != 1)
-		errno = EPERM;
-	else if (status.st_size >= FC_MAX_RECORD)
-		errno = EFBIG;
-	else
+	fd = open_file(folder, name, &size);
+	if (fd < 0 || size < FC_MAX_RECORD)
 		return fd;
+	/* The last steps are those that matter: what is full makes room for them. */
 	close(fd);
-	return -1;
+	snprintf(older, sizeof(older), "%s~", name);
+	if (renameat(folder, name, folder, older) != 0 && errno != ENOENT)
+		return -1;
+	return open_file(folder, name, &size);
 }
 
 bool fc_record_exit(const char *folder, const struct fc_task_exit *task, char *trouble, size_t size)

@@ -7,8 +7,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A job of many steps must not fill the node's memory: /run is one. */
+/*
+ * A job of many steps must not fill the node's memory, which is what /run is made of: a full record
+ * becomes its own predecessor (JOBID.NODE~), so twice this is the most that one job can take.
+ */
+#ifndef FC_MAX_RECORD
 #define FC_MAX_RECORD (4 << 20)
+#endif
+/* Records that no epilog takes away, because the site runs none. */
+#ifndef FC_MAX_RECORDS
+#define FC_MAX_RECORDS 1024
+#endif
 
 struct fc_task_exit {
 	uint32_t job_id;

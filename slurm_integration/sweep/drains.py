@@ -18,6 +18,7 @@ from slurm_integration.budget import (
     SETTLE_S,
     Budget,
     Claim,
+    Seats,
     count_seats,
     read_claim,
     with_claim,
@@ -27,10 +28,13 @@ from slurm_integration.node_state import NodeState, parse_nodes
 from slurm_integration.policy import Do, decide
 from slurm_integration.reason import PREFIX, drain_reason
 from slurm_integration.scontrol import Scontrol
+from slurm_integration.seats import SeatsError, take_seat
 from slurm_integration.sweep.model import Action, NodeResult
 from slurm_integration.sweep.nodeset import fold
 
 _ROUNDS = 3
+_SEAT_S = 5.0
+"""Seconds for the file server of `seats_dir`."""
 _Key = TypeVar("_Key")
 
 
@@ -84,6 +88,7 @@ class Drainer:
     ) -> None:
         self._slurm = slurm
         self._budget = Budget.of(config.drain)
+        self._seats_dir = config.drain.seats_dir
         self._dry_run = dry_run
         self._clock, self._sleep = clock, sleep
 
@@ -154,15 +159,31 @@ class Drainer:
                 again.append(wish)
                 continue
             seats = count_seats(everyone, wish.node, self._budget, time.time(), claim)
-            if seats.free >= 1:
+            trouble = "" if seats.free >= 1 else seats.describe()
+            trouble = trouble or self._no_shared_seat(wish.node, seats, everyone)
+            if not trouble:
                 winners.append(wish)
             else:
                 losers.append(wish)
-                why = f"{wish.reason} (budget: {seats.describe()})"
+                why = f"{wish.reason} (budget: {trouble})"
                 actions.append(Action("over-budget", (wish.node,), why))
         self._withdraw([w.node for w in losers], nodes)
         self._drain(winners, nodes, actions)
         return again
+
+    def _no_shared_seat(self, node: str, seats: Seats, everyone: Sequence[NodeState]) -> str:
+        """Prologs that take their seats in `seats_dir` see ours there. Why it has none, or ""."""
+        if not self._seats_dir:
+            return ""
+        drained = {one.name for one in everyone if one.ours}
+        until = time.monotonic() + _SEAT_S
+        try:
+            # Those of this sweep that come before it have their seats there already.
+            seat = take_seat(self._seats_dir, node, seats.left, drained, self._budget.window_s,
+                             until)  # fmt: skip
+        except SeatsError as error:
+            return f"no seat in seats_dir: {error}"
+        return "" if seat.ticket is not None else f"{seats.describe()}, {seat.ahead} seats taken"
 
     def _drain(
         self, winners: Sequence[Wish], nodes: Mapping[str, NodeState], actions: list[Action]

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from healthcheck.model import Severity, Verdict
+from healthcheck.strict_json import decode_json
 
 FORM = 1
 """The version of a sweep's JSON."""
@@ -154,7 +155,7 @@ def encode_sweep(sweep: Sweep) -> bytes:
 def decode_sweep(data: bytes) -> Sweep:
     """A sweep from its JSON. Raises ValueError that says what is wrong with it."""
     try:
-        sweep = msgspec.json.decode(data, type=Sweep)
+        sweep = decode_json(data, Sweep)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a sweep of `flightcheck sweep --json`: {error}") from error
     if sweep.form != FORM:

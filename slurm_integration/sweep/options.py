@@ -30,6 +30,9 @@ class Options(msgspec.Struct, frozen=True):
     ssh_config: str = ""
     user: str = ""
     identity: str = ""
+    deep: bool = False
+    deep_nodes: int = 32
+    deep_with: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Raise SweepError where they ask for nothing, or for two things at once."""
@@ -50,6 +53,8 @@ class Options(msgspec.Struct, frozen=True):
             raise SweepError("--via local looks at this machine alone: no -p, --state or --all")
         if self.drain and self.via == "local":
             raise SweepError("--drain: not with --via local; sweep the node by its Slurm name")
+        if self.deep and self.via in ("ssh", "local"):
+            raise SweepError(f"--deep tests nodes in Slurm jobs: not with --via {self.via}")
         for option, names in (("--only", self.only), ("--skip", self.skip)):
             _known_checks(option, names)
         if not self.program.strip() or not self.program.isprintable() or self.program[0] == "-":

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from healthcheck import __version__
 from healthcheck.config import Config
+from slurm_integration.history.tell import tell_history
 from slurm_integration.sweep.compare import compare
 from slurm_integration.sweep.compare.topology import Topology, read_topology
 from slurm_integration.sweep.drains import Drainer, wishes
@@ -14,6 +15,7 @@ from slurm_integration.sweep.engine import Engine, Gathered
 from slurm_integration.sweep.gather import exit_code
 from slurm_integration.sweep.model import (
     Action,
+    Comparison,
     Sweep,
     SweepError,
 )
@@ -63,13 +65,16 @@ class Session:
         targets = make_targets(self._names(known), known, self._options.stage)
         topology = self._topology(known)
         gathered, used = self._ask(targets, known)
+        comparison = compare(gathered.results, topology)
+        if self._options.deep and not gathered.interrupted:
+            comparison = self._deep(gathered, comparison)
         sweep = Sweep(
             started_at=round(started_at, 3),
             seconds=round(time.monotonic() - started, 3),
             stage=self._options.stage,
             results=gathered.results,
             interrupted=gathered.interrupted,
-            comparison=compare(gathered.results, topology),
+            comparison=comparison,
             actions=tuple(self._drain(gathered)),
             notes=tuple(dict.fromkeys([*self._notes, *_notes_of(used)])),
             version=__version__,
@@ -130,6 +135,34 @@ class Session:
         with self._screen(len(targets)) as screen:
             engine = Engine(self._makers(), screen.show, self._keep, again, screen.tick)
             return engine.run(targets, route(targets, known, via)), engine.used
+
+    def _deep(self, gathered: Gathered, comparison: Comparison) -> Comparison:
+        """all_reduce over the nodes that are idle now, batch by batch. Ctrl-C ends it early."""
+        from slurm_integration.sweep import deep
+        from slurm_integration.sweep.transports.srun import find_srun
+
+        answer = self._slurm.show_nodes()
+        if not answer.ok:
+            self._notes.append(f"deep: nothing was tested: {answer.trouble()}")
+            return comparison
+        known = read_known(answer.stdout)
+        ready, left = deep.choose(gathered.results, known)
+        beside = (self._config.drain.scontrol or "").rpartition("/")[0]
+        srun = f"{beside}/srun" if beside else find_srun()
+        flown = []
+        try:
+            for batch in deep.batches(ready, self._options.deep_nodes):
+                self._err.write(f"deep: all_reduce over {fold(batch)}\n")
+                gpus = min(known.gpus.get(node, 0) for node in batch)
+                options = self._options
+                flown.append(deep.fly(batch, gpus, options.program, options.deep_with, srun))
+        except KeyboardInterrupt:
+            self._notes.append("deep: ended early; its Slurm job was ended")
+        found, notes = deep.judge(flown, left)
+        self._notes += notes
+        return Comparison(
+            (*comparison.findings, *found.findings), (*comparison.metrics, *found.metrics)
+        )
 
     def _reroute(self, targets: Sequence[Target], number: int) -> Routes:
         """What srun could not do: once more with whoever is idle now, then through ssh."""
@@ -200,7 +233,15 @@ class Session:
         if not wanted or self._options.via == "local":
             return told
         drainer = Drainer(self._slurm, self._config, dry_run=not self._options.drain)
-        return [*told, *drainer.drain(wanted)]
+        actions = [*told, *drainer.drain(wanted)]
+        for action in actions:
+            if action.what == "drained":
+                note = tell_history(
+                    self._config, "drain", action.nodes, action.reason,
+                    outcome="drained", stage="sweep",
+                )  # fmt: skip
+                self._notes += [note] if note else []
+        return actions
 
 
 def _notes_of(used: Sequence[Transport]) -> list[str]:

@@ -21,7 +21,9 @@ from healthcheck.config import (
 
 EXAMPLE = Path(healthcheck.__file__).parent / "data" / "flightcheck.toml"
 
-NONE_BY_DEFAULT = ("scontrol", "interpreter", "shared_dir", "metrics_dir", "history_db")
+NONE_BY_DEFAULT = (
+    "scontrol", "interpreter", "shared_dir", "metrics_dir", "history_db", "seats_dir"
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_future_nodes_give_no_share():
 
 
 def test_old_drains_leave_the_window_but_stay_held():
-    nodes = [ours("a", 10), ours("b", 3599), ours("c", 3601), ours("d", 10**6), *idle(6)]
+    nodes = [ours("a", 10), ours("b", 3899), ours("c", 3901), ours("d", 10**6), *idle(6)]
     seats = count_seats(nodes, "i0", WIDE, NOW)
     assert (seats.recent, seats.held) == (2, 4)
 

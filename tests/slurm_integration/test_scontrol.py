@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from slurm_integration.scontrol import Scontrol, Status
+from slurm_integration.scontrol import Scontrol, Status, _collect
 
 
 def program(folder, body: str) -> str:
@@ -116,3 +116,24 @@ def test_jobs_are_shown_updated_and_requeued_by_number(tmp_path):
     )
     assert slurm.requeue(17).stdout == "requeue 17\n"
     assert (slurm.reads, slurm.updates) == (1, 2)
+
+
+def test_what_arrives_between_two_looks_at_a_program_that_ends_is_not_lost():
+    reader, writer = os.pipe()
+    silent, other = os.pipe()
+
+    class Ending:
+        """Writes its last words after the pipe was looked at, and is gone when asked."""
+
+        def poll(self) -> int:
+            if not told:
+                os.write(writer, b"late")
+                told.append(True)
+            return 0
+
+    told: list[bool] = []
+    collected: dict[int, list[bytes]] = {reader: [], silent: []}
+    assert _collect(Ending(), collected, time.monotonic() + 5)  # type: ignore[arg-type]
+    assert b"".join(collected[reader]) == b"late"
+    for fd in (reader, writer, silent, other):
+        os.close(fd)

@@ -49,6 +49,7 @@ FIGURES = {
     "pcie_corrected_per_hour": Figure("corrected PCIe errors", "/h", 60, 1.0),
     "nvlink_errors_per_hour": Figure("NVLink errors", "/h", 20, 1.0),
     "network_errors_per_hour": Figure("network port errors", "/h", 20, 1.0),
+    "allreduce_gb_s": Figure("best all_reduce with another node", "GB/s", 1, 0.2, True, False),
     "memory_corrected_per_hour": Figure("corrected memory errors", "/h", 20, 1.0),
 }
 

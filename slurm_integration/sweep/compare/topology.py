@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from ClusterShell.NodeSet import NodeSet, NodeSetException
 
-from slurm_integration.sweep.nodeset import MAX_NODES, upper_bound
+from slurm_integration.sweep.nodeset import named
 
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _NUMBERED = re.compile(r"(.*\d.*\D)\d+")
@@ -74,11 +73,11 @@ def read_topology(text: str) -> Topology:
 
 
 def _expand(text: str) -> set[str]:
-    if not text or text == "(null)" or upper_bound(text) > MAX_NODES:
+    if not text or text == "(null)":
         return set()
     try:
-        return {str(name) for name in NodeSet(text)}
-    except NodeSetException:
+        return {str(name) for name in named(text)}
+    except ValueError:
         return set()
 
 

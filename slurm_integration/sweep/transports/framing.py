@@ -16,6 +16,7 @@ from healthcheck import __version__
 from healthcheck.model import Action, Ending, Severity, Verdict
 from healthcheck.report.clean import clean
 from healthcheck.report.facts import Facts
+from healthcheck.strict_json import decode_json
 from slurm_integration.sweep.model import Answer, NodeResult
 from slurm_integration.sweep.transports.base import Arrival, Errand, Target, no_answer
 
@@ -81,9 +82,6 @@ class _Report(msgspec.Struct, frozen=True):
     snapshot: msgspec.Raw = msgspec.Raw()
 
 
-_DECODER = msgspec.json.Decoder(_Report)
-
-
 def read_answer(
     output: bytes, errors: bytes, errand: Errand, target: Target, transport: str, seconds: float
 ) -> Arrival:
@@ -102,7 +100,7 @@ def read_answer(
             Answer.GARBAGE,
             f"expected flightcheck's report, found {_shown(output) or _shown(errors) or 'nothing'}",
         )
-    end = re.compile(rb"<" + nonce + rb" end (\d+)>").search(output, begin.end())
+    end = re.compile(rb"<" + nonce + rb" end (\d{1,3})>").search(output, begin.end())
     if end is None:
         return not_a_report(
             Answer.GARBAGE, f"the answer breaks off after {len(output) - begin.end()} bytes"
@@ -137,8 +135,8 @@ def _report(
     body: bytes, errors: bytes, code: int, target: Target, transport: str, seconds: float
 ) -> Arrival:
     try:
-        report = _DECODER.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        report = decode_json(body, _Report)
+    except msgspec.MsgspecError as error:
         version = _version_of(body)
         if version not in (None, __version__):
             return no_answer(
@@ -229,8 +227,8 @@ def _other_name(target: Target, told: str) -> str:
 
 def _version_of(body: bytes) -> str | None:
     try:
-        told = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        told = decode_json(body)
+    except msgspec.MsgspecError:
         return None
     version = told.get("version") if isinstance(told, dict) and "verdict" in told else None
     return clean(version, 40) if isinstance(version, str) else None

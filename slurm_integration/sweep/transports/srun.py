@@ -29,7 +29,7 @@ class SrunTransport:
 
     def __init__(self, errand: Errand, program: str = "") -> None:
         self._errand = errand
-        self._program = program or _find()
+        self._program = program or find_srun()
 
     def run(self, targets: Sequence[Target], emit: Emit, stop: threading.Event) -> None:
         """One srun for each partition and number of GPUs, all at the same time."""
@@ -164,7 +164,8 @@ def _chosen() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _find() -> str:
+def find_srun() -> str:
+    """Slurm's srun in the usual folders; "" where there is none."""
     for folder in FOLDERS:
         if os.access(f"{folder}/srun", os.X_OK):
             return f"{folder}/srun"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from epilog.attribute import attribute
 from epilog.classes import classes
-from epilog.decide import Policy, RequeuePolicy, Suspicion, decide, epilog_exit, may_requeue
+from epilog.decide import Policy, RequeuePolicy, Suspicion, decide, may_requeue
 from epilog.model import Attribution, Drain, Evidence, JobFacts, Role, Root
 
 JOB = JobFacts(job_id=7, uid=1000, nodes=("gpu01", "gpu02", "gpu03", "gpu04"))
@@ -169,11 +169,3 @@ def test_only_proven_hardware_runs_again_and_only_so_often(
     decided, why = may_requeue(found, facts, proven, policy)
     assert decided is again
     assert why
-
-
-@pytest.mark.parametrize(
-    ("proven", "mode", "code"),
-    [(True, "expedite", 1), (False, "expedite", 0), (True, "normal", 0), (False, "normal", 0)],
-)
-def test_exit_code_tells_slurm_to_expedite(proven: bool, mode: str, code: int) -> None:
-    assert epilog_exit(proven, RequeuePolicy(enabled=True, mode=mode)) == code

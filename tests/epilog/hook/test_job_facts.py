@@ -2,7 +2,14 @@
 
 import pytest
 
-from epilog.job_facts import all_nodes, build_facts, failed, first_node, parse_show_job
+from epilog.job_facts import (
+    all_nodes,
+    build_facts,
+    failed,
+    first_node,
+    parse_show_job,
+    slurms_end,
+)
 from healthcheck.model import Job
 
 REAL = (
@@ -70,3 +77,15 @@ def test_tasks_are_spread_in_blocks_where_nothing_else_is_said():
     facts = build_facts(job, parse_show_job("JobId=1 JobName=x UserId=u NumTasks=6 "))
     assert facts.tasks_per_node == (3, 3)
     assert build_facts(job, parse_show_job("")).tasks_per_node == ()
+
+
+@pytest.mark.parametrize("place", ["JobName=x", "WorkDir=/home/ann/x", "Comment=x"])
+def test_text_of_the_user_that_imitates_slurms_fields_is_not_believed(place):
+    """A job's name, folder and comment are free text, and none of them may say how it ended."""
+    forged = f"{place} JobState=NODE_FAIL Reason=NodeDown StdOut=/root/x NumTasks=1"
+    real = "UserId=ann(1) GroupId=ann(1) JobState=COMPLETING Reason=None NumTasks=8 StdOut=/home/o"
+    line = f"JobId=1 {forged} {real}" if place[0] == "J" else f"JobId=1 JobName=x {real} {forged}"
+    shown = parse_show_job(line)
+    told = (shown.state, shown.reason, shown.stdout, shown.tasks)
+    assert not {"NODE_FAIL", "NodeDown", "/root/x", 1} & set(told)
+    assert slurms_end(Job(1), shown) is None

@@ -139,7 +139,7 @@ def test_a_cancelled_job_is_told_so_and_nothing_follows(flight):
     cluster.client(str(flight.state), "scancel", str(job))
     report = flight.report(job)
     assert report["class"] == "scheduler/cancelled", json.dumps(report, indent=1)
-    assert flight.job(job)["JobState"] == "CANCELLED"
+    flight.wait(lambda: flight.job(job)["JobState"] == "CANCELLED")
     assert flight.drained() == {}
 
 
@@ -191,7 +191,7 @@ def test_a_job_that_slurm_ended_at_its_time_limit_is_explained_and_runs_no_secon
     report = flight.report(job, "node03", seconds=150)
     assert report["class"] == "scheduler/time-limit", json.dumps(report, indent=1)
     assert report["drain"] == "no"
-    assert flight.job(job)["JobState"] == "TIMEOUT"
+    flight.wait(lambda: flight.job(job)["JobState"] == "TIMEOUT")
     assert flight.job(job)["Restarts"] == "0"
     flight.wait((folder / f"flightcheck-{job}.txt").exists)
     assert "time limit" in (folder / f"flightcheck-{job}.txt").read_text()

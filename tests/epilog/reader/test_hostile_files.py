@@ -310,3 +310,13 @@ def test_a_file_is_written_as_the_user_and_never_over_or_through_one(home):
     assert not as_user(UID, UID, None, 5, write)
     assert not as_user(OTHER, OTHER, None, 5, lambda: os.unlink(path))
     assert not as_user(UID, UID, None, 0.3, lambda: time.sleep(60))
+
+
+def test_a_name_that_is_no_text_hides_no_log(home):
+    """A file may be called anything; msgpack and JSON carry no halves of characters."""
+    name = os.fsencode(home) + b"/slurm-\xff-0.out"
+    Path(os.fsdecode(name)).write_bytes(ERROR.encode())
+    os.chown(name, UID, UID)
+    found = collect(f"{home}/slurm-*-0.out")
+    assert [one.path for one in found.files] == [f"{home}/slurm-\ufffd-0.out"]
+    assert [e.text for e in found.scan.evidence] == ["[rank3]: ValueError: bad"]

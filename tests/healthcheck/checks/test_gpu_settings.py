@@ -2,6 +2,7 @@
 
 from datetime import date
 
+import msgspec
 import pytest
 
 from healthcheck.config import CheckSettings
@@ -88,6 +89,16 @@ def test_firmware_differs_from_its_neighbours_of_the_same_kind():
     found = outcome("gpu-firmware", node(same, vbios="96.0")).findings
     assert [(f.subject, f.measured, f.expected) for f in found] == [(BUS[1], "96.0", "96.1")]
     assert told("gpu-firmware", node(same, name="T4", vbios="90.0")) == []
+
+
+def test_two_gpus_that_differ_are_a_finding_about_the_node():
+    gpus = node({"name": "H100", "vbios": "96.1"}, vbios="96.0")
+    pair = msgspec.structs.replace(gpus, gpus=gpus.gpus[:2])
+    (found,) = outcome("gpu-firmware", pair).findings
+    assert found.subject == "node"
+    assert "96.0 on 0000:" in found.message
+    assert "96.1 on 0000:" in found.message
+    assert outcome("gpu-firmware", pair, vbios=["96.0", "96.1"]).findings == ()
 
 
 def test_firmware_is_one_that_the_site_allows():

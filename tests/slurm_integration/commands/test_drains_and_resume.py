@@ -7,8 +7,19 @@ from click.testing import CliRunner
 
 from slurm_integration.commands.drains import command as drains
 from slurm_integration.commands.resume import command as resume
+from slurm_integration.history.store import Store
 
+pytestmark = pytest.mark.usefixtures("history")
 OURS = "flightcheck: no-go gpu-count: 7 of 8 GPUs visible [job 4711]"
+
+
+@pytest.fixture
+def history(tmp_path, monkeypatch):
+    """The history of this test, which a resume is told to."""
+    config = tmp_path / "flightcheck.toml"
+    config.write_text(f'history_db = "sqlite:///{tmp_path}/history.db"\n')
+    monkeypatch.setenv("FLIGHTCHECK_CONFIG", str(config))
+    return tmp_path / "history.db"
 
 
 def call(command, fake, *arguments):
@@ -125,3 +136,27 @@ def test_resume_that_slurm_refuses(fake):
     code, text = call(resume, fake, "node01")
     assert code == 3
     assert "node01 not resumed: scontrol failed" in text
+
+
+def test_a_resume_is_in_the_history_of_its_node(fake, history, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "al")
+    for node in ("node01", "node02"):
+        fake.drain(node, OURS)
+    code, _ = call(resume, fake, "node01", "--replaced")
+    assert code == 0
+    with Store(f"sqlite:///{history}") as store:
+        told = {node: [e for e in store.events(node) if e.kind == "resume"] for node in
+                ("node01", "node02")}  # fmt: skip
+    (event,) = told["node01"]
+    assert event.message == "resumed by al, hardware replaced"
+    assert told["node02"] == []
+
+
+def test_a_history_that_is_not_there_stops_no_resume(fake, tmp_path):
+    (tmp_path / "flightcheck.toml").write_text(
+        'history_db = "postgresql://nobody@127.0.0.1:1/none"\n'
+    )
+    fake.drain("node01", OURS)
+    code, text = call(resume, fake, "node01")
+    assert code == 0
+    assert "node01: resumed" in text and "not kept in the history" in text

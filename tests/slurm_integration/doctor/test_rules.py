@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from making import (
+from facts_for_doctor import (
     HOOKS,
     complaints,
     facts,

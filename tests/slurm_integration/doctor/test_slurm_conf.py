@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from making import SHOWN
+from facts_for_doctor import SHOWN
 
 from slurm_integration.doctor.reading.slurm_files import (
     plugstack_files,

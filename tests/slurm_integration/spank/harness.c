@@ -1,6 +1,6 @@
 /*
- * Calls the plugin as Slurm would, with Slurm's own functions played by this file. Built together
- * with the plugin's sources under the address and undefined-behaviour sanitizers.
+ * Loads the plugin as Slurm would, every symbol at once, and calls it with Slurm's own functions
+ * played by this file. FLIGHTCHECK_PLUGIN: the plugin, built with sanitizers or without.
  *
  *   harness option VALUE          the option's callback, as at submission; exit code 1: refused
  *   harness environment VALUE     what is carried to the prolog, on standard output
@@ -9,6 +9,7 @@
  *   harness bench FOLDER N        nanoseconds for one task's exit
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <slurm/spank.h>
 #include <stdarg.h>
@@ -17,10 +18,8 @@
 #include <string.h>
 #include <time.h>
 
-extern const char plugin_name[], plugin_type[];
-int slurm_spank_init(spank_t spank, int count, char **arguments);
-int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments);
-int slurm_spank_task_exit(spank_t spank, int count, char **arguments);
+typedef int callback(spank_t spank, int count, char **arguments);
+static callback *init, *init_post_opt, *task_exit;
 
 static spank_context_t context = S_CTX_REMOTE;
 static struct spank_option *option;
@@ -98,12 +97,40 @@ void slurm_error(const char *format, ...)
 	say(format, more);
 	va_end(more);
 }
+void slurm_info(const char *format, ...)
+{
+	va_list more;
+	va_start(more, format);
+	say(format, more);
+	va_end(more);
+}
 void slurm_debug(const char *format, ...)
 {
 	va_list more;
 	va_start(more, format);
 	say(format, more);
 	va_end(more);
+}
+
+static callback *symbol(void *plugin, const char *name)
+{
+	callback *found;
+
+	*(void **)&found = plugin ? dlsym(plugin, name) : NULL;
+	if (!found) {
+		fprintf(stderr, "%s: %s\n", name, dlerror());
+		exit(66);
+	}
+	return found;
+}
+
+static void load(void)
+{
+	void *plugin = dlopen(getenv("FLIGHTCHECK_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+
+	init = symbol(plugin, "slurm_spank_init");
+	init_post_opt = symbol(plugin, "slurm_spank_init_post_opt");
+	task_exit = symbol(plugin, "slurm_spank_task_exit");
 }
 
 static char argument[700];
@@ -114,7 +141,7 @@ static int task_exits(const char *folder, int count)
 
 	snprintf(argument, sizeof(argument), "record_dir=%s", folder);
 	for (rank = 0; (int)rank < count; rank++)
-		if (slurm_spank_task_exit(NULL, 1, arguments) != ESPANK_SUCCESS)
+		if (task_exit(NULL, 1, arguments) != ESPANK_SUCCESS)
 			return 1;
 	return 0;
 }
@@ -141,9 +168,9 @@ static int storm(const char *folder, unsigned seed, int count)
 			memset(node, 'x', sizeof(node) - 1);
 			node[sizeof(node) - 1] = '\0';
 		}
-		if (slurm_spank_init(NULL, arguments, odd) != ESPANK_SUCCESS ||
-		    slurm_spank_init_post_opt(NULL, arguments, odd) != ESPANK_SUCCESS ||
-		    slurm_spank_task_exit(NULL, arguments, rand() % 9 ? odd : NULL) != ESPANK_SUCCESS)
+		if (init(NULL, arguments, odd) != ESPANK_SUCCESS ||
+		    init_post_opt(NULL, arguments, odd) != ESPANK_SUCCESS ||
+		    task_exit(NULL, arguments, rand() % 9 ? odd : NULL) != ESPANK_SUCCESS)
 			return 1;
 	}
 	return 0;
@@ -153,15 +180,16 @@ int main(int count, char **words)
 {
 	struct timespec from, to;
 
+	load();
 	if (count >= 2 && strcmp(words[1], "option") == 0) {
 		context = S_CTX_ALLOCATOR;
-		slurm_spank_init(NULL, 0, NULL);
+		init(NULL, 0, NULL);
 		return option->cb(0, count > 2 ? words[2] : NULL, 0) != ESPANK_SUCCESS;
 	}
 	if (count == 3 && strcmp(words[1], "environment") == 0) {
 		context = S_CTX_ALLOCATOR;
 		setenv("FLIGHTCHECK_PREFLIGHT", words[2], 1);
-		slurm_spank_init_post_opt(NULL, 0, NULL);
+		init_post_opt(NULL, 0, NULL);
 		puts(carried);
 		return 0;
 	}
@@ -181,7 +209,6 @@ int main(int count, char **words)
 				  (double)(to.tv_nsec - from.tv_nsec)) / atoi(words[3]));
 		return 0;
 	}
-	fprintf(stderr, "usage: %s option|environment|exit|storm|bench …; %s/%s\n", words[0], plugin_type,
-		plugin_name);
+	fprintf(stderr, "usage: %s option|environment|exit|storm|bench …\n", words[0]);
 	return 64;
 }

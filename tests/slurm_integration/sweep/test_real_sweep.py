@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from slurm_integration.history.store import Store
 from slurm_integration.sandbox import sshd
 from slurm_integration.sweep.model import Answer, Severity
 from slurm_integration.sweep.transports.ssh.known_hosts import read_files
@@ -79,7 +80,11 @@ def test_a_node_busy_with_a_job_gets_cheap_checks_through_ssh(fleet):
 def test_drain_is_within_the_budget_and_told(fleet):
     for name in ("node01", "node02", "node03"):
         fleet.break_(name, "xid-79")
-    fleet.config.write_text("[drain]\nmax_nodes = 2\nmax_percent = 100\nmax_held_percent = 100\n")
+    database = f"sqlite:///{fleet.slurm.state}/history.db"
+    fleet.config.write_text(
+        f'history_db = "{database}"\n'
+        "[drain]\nmax_nodes = 2\nmax_percent = 100\nmax_held_percent = 100\n"
+    )
     done = fleet.run("-w", "node[01-04]", "--drain")
     assert done.returncode == 2, done.stderr
     nodes = fleet.slurm.nodes()
@@ -88,6 +93,9 @@ def test_drain_is_within_the_budget_and_told(fleet):
     assert "over-budget" in done.stdout
     assert nodes[drained[0]].reason.startswith("flightcheck: no-go gpu-count: ")
     assert not any("claim" in node.comment for node in nodes.values())
+    with Store(database) as store:
+        told = [name for name in ALL if any(e.kind == "drain" for e in store.events(name))]
+    assert told == drained
 
 
 def test_a_prolog_that_fails_under_the_sweep_costs_the_others_nothing(fleet):
