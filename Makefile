@@ -13,10 +13,10 @@ JOBS    ?= 2
 INSTALL := bash slurm_integration/sandbox/install-packages.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system system-tests torch demo test test-gpu test-faults drill storm soak spank fuzz audit lint types contracts format bench bench-all accuracy docs wheel man deb schema clean
+.PHONY: help venv system system-tests torch demo test test-gpu test-faults test-slurm-24 drill storm soak spank fuzz audit lint types contracts format bench bench-all accuracy docs wheel man deb schema clean
 
 help:  ## What can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.done  ## The virtual environment at .venv
 
@@ -53,6 +53,10 @@ spank:  ## The SPANK plugin at build/spank/flightcheck.so (SLURM_INCLUDE=folder 
 
 test-faults: venv torch system  ## Eleven faults of real torch jobs, under srun and torchrun (5 min)
 	FLIGHTCHECK_FAULTS=all $(BIN)/pytest -s tests/epilog/hook/test_real_torch_faults.py
+
+test-slurm-24: venv  ## The real-Slurm tests on Debian 13's Slurm 24.11 and Python 3.13 (root, 15 min)
+	@$(INSTALL) debootstrap
+	bash slurm_integration/sandbox/release/run-tests.sh trixie 3.13 $(CURDIR)/.sandbox/slurm-24 $(ARGS)
 
 test-gpu: venv  ## The tests that need CUDA, beside nccl-tests where it is (FLIGHTCHECK_TORCH=python)
 	$(BIN)/pytest -m gpu -s tests/healthcheck/allreduce

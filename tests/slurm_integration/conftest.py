@@ -89,15 +89,24 @@ class RealCluster:
         for mark in ("wait", "sick", "decisions", "job.json"):
             for path in self.state.glob(f"nodes/*/{mark}"):
                 path.unlink()
+        self.wait(self._no_jobs)
+        self.wait(self._clean)
+        self.settings(max_nodes=2, max_percent=100, max_held_percent=100)
+
+    def _no_jobs(self) -> bool:
+        """A job whose prolog fails as it is cancelled is put back into the queue: ask again."""
         cluster.client(str(self.state), "scancel", "--user=root")
-        self.wait(lambda: not self.run("squeue", "-h"))
-        for name, node in self.nodes().items():
+        return not self.run("squeue", "-h")
+
+    def _clean(self) -> bool:
+        """Whether all nodes are as new; a prolog that was still at work may drain one late."""
+        nodes = self.nodes()
+        for name, node in nodes.items():
             fields = ["State=RESUME"] if node.held else []
             fields += ["Comment="] if node.comment else []
             if fields:
                 self.run("scontrol", "update", f"NodeName={name}", *fields)
-        self.wait(lambda: all(n.base == "IDLE" and not n.flags for n in self.nodes().values()))
-        self.settings(max_nodes=2, max_percent=100, max_held_percent=100)
+        return all(n.base == "IDLE" and not n.flags and not n.comment for n in nodes.values())
 
 
 @pytest.fixture(scope="session")

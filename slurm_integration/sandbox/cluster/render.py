@@ -1,6 +1,7 @@
 """The files of a sandbox cluster."""
 
 import os
+import re
 import secrets
 import shlex
 from pathlib import Path
@@ -12,7 +13,9 @@ from slurm_integration.sandbox.cluster.spec import ClusterSpec
 _ETC = ("slurm.conf", "gres.conf", "cgroup.conf", "plugstack.conf")
 
 
-def render(spec: ClusterSpec, ports: tuple[int, ...]) -> dict[str, str]:
+def render(
+    spec: ClusterSpec, ports: tuple[int, ...], release: tuple[int, int] = (22, 5)
+) -> dict[str, str]:
     """File name below the state folder → text. `ports`: slurmctld's, then each node's. Pure."""
     env = jinja2.Environment(  # noqa: S701 - configuration files, not HTML
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
@@ -26,6 +29,7 @@ def render(spec: ClusterSpec, ports: tuple[int, ...]) -> dict[str, str]:
     facts = {
         "spec": spec,
         "state": spec.state,
+        "release": release,
         "nodes": spec.names,
         "folded": _fold(spec.names),
         "ctld_port": ports[0],
@@ -48,6 +52,18 @@ def render(spec: ClusterSpec, ports: tuple[int, ...]) -> dict[str, str]:
     return files
 
 
+def slurm_release() -> tuple[int, int]:
+    """(24, 11), as slurmctld says it; that of Debian 12 where it says nothing."""
+    from healthcheck.command import run_command
+
+    try:
+        told = run_command(["slurmctld", "-V"], 5.0).stdout
+    except OSError:
+        return 22, 5
+    found = re.search(r"(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else (22, 5)
+
+
 def _hooks(spec: ClusterSpec) -> tuple[tuple[str, tuple[str, ...] | None], ...]:
     return (("prolog", spec.prolog), ("epilog", spec.epilog), ("health", spec.health))
 
@@ -60,7 +76,7 @@ def write(spec: ClusterSpec, ports: tuple[int, ...]) -> None:
     for folder in folders:
         (state / folder).mkdir(parents=True, exist_ok=True)
     (state / "munge").chmod(0o711)
-    for name, text in render(spec, ports).items():
+    for name, text in render(spec, ports, slurm_release()).items():
         (state / name).write_text(text)
         (state / name).chmod(0o755 if name.startswith("bin/") else 0o644)
     key = state / "munge/key"

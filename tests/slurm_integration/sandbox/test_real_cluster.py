@@ -62,7 +62,7 @@ def test_down_ends_jobs_and_what_escaped_from_them(state):
     found = processes.find(state)
     commands = [Path(f"/proc/{p.pid}/cmdline").read_bytes() for p in found]
     assert sum(b"sleep\x004321" in command for command in commands) >= 2
-    assert any(command.startswith(b"slurmstepd") for command in commands)
+    assert any(b"slurmstepd" in command for command in commands)
     assert cluster.down(state) >= len(found)
     assert processes.find(state) == []
     assert not cluster.status(state).running

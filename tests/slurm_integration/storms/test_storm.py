@@ -27,7 +27,8 @@ def held(storm: Storm) -> Result:
 
 
 def test_with_shared_seats_the_budget_is_met_exactly_and_nobody_calls_more_than_twice():
-    result = held(Storm(name="", failing=SIZE, healthy=20, shared=True))
+    result = held(Storm(name="", failing=SIZE, healthy=20, shared=True, deadline_s=30.0,
+                        settings=DrainSettings(timeout_s=10)))  # fmt: skip
     assert result.drained == result.seats == 4
     assert result.count("over-budget") == SIZE - 4
     assert sum(result.slurm.calls.values()) == SIZE + 4
