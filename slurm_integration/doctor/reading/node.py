@@ -40,6 +40,14 @@ def read_settings(path: str) -> Settings:
     )
 
 
+def is_slurmd(name: bytes) -> bool:
+    """Whether a process of this name is slurmd. Pure.
+
+    Debian's is a link to slurmd-wlm, and from 23.11 on it is that after it has started itself anew.
+    """
+    return name == b"slurmd" or name.startswith(b"slurmd-")
+
+
 def is_node() -> bool:
     """Whether slurmd runs here, or has started us."""
     if os.environ.get("SLURMD_NODENAME"):
@@ -49,7 +57,7 @@ def is_node() -> bool:
             continue
         try:
             with open(f"/proc/{pid}/comm", "rb") as file:
-                if file.read(16).strip() == b"slurmd":
+                if is_slurmd(file.read(16).strip()):
                     return True
         except OSError:
             continue

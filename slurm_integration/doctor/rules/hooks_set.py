@@ -47,6 +47,19 @@ def epilog_set(slurm: SlurmConf, facts: Facts) -> Iterator[Complaint]:
     yield advice("slurm.conf", found, "nobody learns why a job died, or which node it was", _SEE)
 
 
+@about_slurm("called-twice")
+def called_twice(_: SlurmConf, facts: Facts) -> Iterator[Complaint]:
+    """Slurm calls each of our hooks once: since 24.05 two lines of one name both run."""
+    for name, program in (("Prolog", PROLOG), ("Epilog", EPILOG)):
+        scripts = [script for one in facts.named(name) for script in one.scripts]
+        ours = [s.path for s in scripts if program in (p.name for p in s.programs)]
+        if len(ours) > 1:
+            yield advice(
+                "slurm.conf", f"{name} calls {program} {len(ours)} times ({', '.join(ours)})",
+                "every job waits for each of them", f"leave one of them in {name}",
+            )  # fmt: skip
+
+
 @about_slurm("task-prolog-set")
 def task_prolog_set(slurm: SlurmConf, facts: Facts) -> Iterator[Complaint]:
     """Slurm calls flightcheck-task-prolog before a task."""

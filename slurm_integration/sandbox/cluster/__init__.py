@@ -8,10 +8,12 @@ from slurm_integration.sandbox.cluster.control import (
     client,
     client_environment,
     down,
+    reconfigure,
     status,
     up,
     why_not,
 )
+from slurm_integration.sandbox.cluster.render import with_lines
 from slurm_integration.sandbox.cluster.spec import ClusterSpec, SandboxError
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "client",
     "client_environment",
     "down",
+    "reconfigure",
     "status",
     "up",
     "why_not",
+    "with_lines",
 ]

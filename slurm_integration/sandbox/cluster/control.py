@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess  # noqa: TID251 - the sandbox runs Slurm's own commands
@@ -12,12 +13,13 @@ import msgspec
 
 from slurm_integration.node_state import NodeState, parse_nodes
 from slurm_integration.sandbox.cluster import processes
-from slurm_integration.sandbox.cluster.render import write
+from slurm_integration.sandbox.cluster.render import slurm_release, write
 from slurm_integration.sandbox.cluster.spec import ClusterSpec, SandboxError
 
 NEEDED = ("munged", "slurmctld", "slurmd", "scontrol")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPEC = "cluster.json"
+_STARTED = re.compile(r"\bslurm(?:ctld|d) version \S+ started\b")
 _FIRST_PORT, _LAST_PORT = 20_000, 31_000
 """Below the ports that the kernel hands to clients."""
 
@@ -133,6 +135,42 @@ def client(
         check=False,
         env=client_environment(state),
     )
+
+
+def reconfigure(spec: ClusterSpec, timeout_s: float = 20.0) -> None:
+    """Let every daemon read its configuration again, and wait until it has. Raises SandboxError.
+
+    From 23.11 on they start themselves anew, after the command has returned: for a moment nobody
+    answers, and for another one a node still works by the old lines.
+    """
+    until = time.monotonic() + timeout_s
+    logs = [
+        f"{spec.state}/slurmctld/log",
+        *(f"{spec.state}/nodes/{n}/slurmd.log" for n in spec.names),
+    ]
+    before = [_starts(log) for log in logs]
+    while (done := client(spec.state, "scontrol", "reconfigure")).returncode:
+        if time.monotonic() > until:
+            raise SandboxError(f"scontrol reconfigure: {done.stderr.strip()}")
+        time.sleep(0.1)
+    if slurm_release() < (23, 11):
+        return
+    while not all(_starts(log) > count for log, count in zip(logs, before, strict=True)):
+        if time.monotonic() > until:
+            raise SandboxError(f"not every daemon started anew in {timeout_s:g} s\n{_logs(spec)}")
+        time.sleep(0.05)
+    while not ClusterStatus(spec, 1, _nodes(spec.state)).nodes:
+        if time.monotonic() > until:
+            raise SandboxError(f"slurmctld does not answer after a reconfiguration\n{_logs(spec)}")
+        time.sleep(0.05)
+
+
+def _starts(log: str) -> int:
+    """How often this daemon began."""
+    try:
+        return len(_STARTED.findall(Path(log).read_text(errors="replace")))
+    except OSError:
+        return 0
 
 
 class _DaemonEndedError(Exception):

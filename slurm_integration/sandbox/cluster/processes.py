@@ -1,8 +1,9 @@
 """Starting, recognising and ending the processes of one sandbox.
 
 A process is ended only if it is provably of this sandbox: its environment carries our mark (the
-daemons and what they fork), it is a child of one that does, or Slurm started it on one of this
-sandbox's nodes. Pids are used together with their start times, so a reused one is never hit.
+daemons and what they fork), it is a child of one that does, Slurm started it on one of this
+sandbox's nodes, or it is the slurmstepd above such a one. Pids are used together with their start
+times, so a reused one is never hit.
 """
 
 import contextlib
@@ -59,6 +60,9 @@ def find(state: str) -> list[Process]:
         children = {p.pid for p in everyone.values() if p.parent in chosen} - safe
         grown = not children <= chosen
         chosen |= children
+    # From 23.11 on slurmstepd writes its name over its environment, and its parent is init.
+    parents = {everyone[pid].parent for pid in chosen} & everyone.keys() - chosen - safe
+    chosen |= {pid for pid in parents if _command(pid).startswith(b"slurmstepd")}
     return [everyone[pid] for pid in sorted(chosen)]
 
 
@@ -113,6 +117,13 @@ def _ancestors(pid: int, everyone: dict[int, Process]) -> set[int]:
         pid = process.parent
         found.add(pid)
     return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _belongs(pid: int, state: str) -> bool:

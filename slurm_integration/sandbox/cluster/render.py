@@ -38,6 +38,7 @@ def render(
         else f"[{ports[1]}-{ports[-1]}]",
     }
     files = {f"etc/{name}": env.get_template(f"{name}.j2").render(facts) for name in _ETC}
+    files["etc/slurm.conf"] = with_lines(files["etc/slurm.conf"], spec.extra)
     environment = {
         "FLIGHTCHECK_ROOT": f"{spec.state}/nodes/%n/root",
         "FLIGHTCHECK_CONFIG": f"{spec.state}/flightcheck.toml",
@@ -50,6 +51,17 @@ def render(
         if command is not None:
             files[f"bin/{name}"] = hook.render(hook=name, command=command, environment=environment)
     return files
+
+
+def with_lines(conf: str, lines: tuple[str, ...]) -> str:
+    """slurm.conf with these lines at its end instead of its own of the same name. Pure.
+
+    Slurm up to 23.11 takes the last of two Prolog lines; from 24.05 on it runs both.
+    """
+    several = {"nodename", "partitionname"}
+    new = {line.partition("=")[0].lower() for line in lines} - several
+    kept = [line for line in conf.splitlines() if line.partition("=")[0].lower() not in new]
+    return "\n".join((*kept, *lines)) + "\n"
 
 
 def slurm_release() -> tuple[int, int]:

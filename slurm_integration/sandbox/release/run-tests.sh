@@ -33,6 +33,9 @@ cd "$here"
     --platform manylinux_2_28_x86_64 --platform manylinux_2_34_x86_64 --platform linux_x86_64 \
     "$(echo "$folder"/dist/*.whl)[dev]" hatchling editables
 
+# Slurm asks for an address of the host that srun runs on, ten times a second apart, under its locks.
+printf '127.0.0.1 localhost %s\n' "$(hostname)" > "$root/etc/hosts"
+
 rm -rf "$root/src" && mkdir -p "$root/src"
 git ls-files -co --exclude-standard -z | xargs -0 -I{} sh -c '[ -f "{}" ] && cp --parents "{}" "$0"' "$root/src"
 export root wheels

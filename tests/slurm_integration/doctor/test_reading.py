@@ -179,6 +179,15 @@ def test_our_interpreter_starts():
     assert found.modules > 100
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [(b"slurmd", True), (b"slurmd-wlm", True), (b"slurmdbd", False), (b"slurmstepd", False),
+     (b"slurmctld-wlm", False), (b"", False)],
+)  # fmt: skip
+def test_slurmd_is_known_by_both_names_that_debian_gives_it(name, expected):
+    assert node.is_slurmd(name) is expected
+
+
 def test_munge_that_does_not_answer(tmp_path):
     shown = parse_shown(f"AuthInfo = cred_expire=60,socket={tmp_path}/socket\n")
     path, problem = node.read_munge(shown)

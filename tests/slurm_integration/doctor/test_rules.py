@@ -103,6 +103,13 @@ def test_a_hook_that_does_not_call_us():
     assert "room for one" in found[0].mend
 
 
+def test_a_hook_that_two_lines_or_two_scripts_call():
+    again = hook("Prolog", script("other", "flightcheck-prolog"))
+    found = complaints(facts(hooks=(*facts().hooks, again)))
+    assert [(one.rule, one.level.value) for one in found] == [("called-twice", "advice")]
+    assert "calls flightcheck-prolog 2 times" in found[0].what
+
+
 def test_a_binary_hook_can_not_be_seen_into_and_is_not_blamed():
     assert rules(spoilt_hook("Prolog", programs=(), binary=True, first_line="")) == []
 

@@ -76,6 +76,7 @@ def test_a_collect_through_srun_fetches_every_nodes_events(slurm, nodes):
 def test_a_second_collect_brings_nothing_twice(slurm, nodes):
     names, program, url = nodes
     run("--via", "srun", "--program", program)
+    slurm.wait(lambda: all(n.base == "IDLE" and not n.flags for n in slurm.nodes().values()))
     again = run("--via", "srun", "--program", program)
     assert again.return_value == 0, again.output
     assert f"{len(names)} of {len(names)} nodes answered, 0 new events" in again.output

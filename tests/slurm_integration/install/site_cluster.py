@@ -35,6 +35,9 @@ class SiteCluster:
         self.programs = state / "programs"
         self.conf = state / "etc/slurm.conf"
         self.base = ""
+        self.spec = cluster.ClusterSpec(
+            str(state), nodes=1, cred_expire_s=60, extra=tuple(self.lines())
+        )
 
     def put_program(self, name: str) -> None:
         """Our command on the simulated node; where it does not exist yet, one that does nothing."""
@@ -74,9 +77,9 @@ class SiteCluster:
         ]
 
     def configure(self, *lines: str) -> None:
-        """slurm.conf as it was made, then these lines: the last of one name counts."""
-        self.conf.write_text(self.base + "\n".join(lines) + "\n")
-        self.run("scontrol", "reconfigure")
+        """slurm.conf as it was made, with these lines instead of its own of the same name."""
+        self.conf.write_text(cluster.with_lines(self.base, lines))
+        cluster.reconfigure(self.spec)
 
     def run(self, *argv: str) -> str:
         done = cluster.client(str(self.state), *argv)
@@ -126,7 +129,6 @@ def site_cluster() -> Iterator[SiteCluster]:
     state = Path(tempfile.mkdtemp(prefix="fc-site-", dir="/tmp"))
     state.chmod(0o755)
     site = SiteCluster(state)
-    spec = cluster.ClusterSpec(str(state), nodes=1, cred_expire_s=60, extra=tuple(site.lines()))
     try:
         live.build_machine(f"{state}/nodes/node01/root", "h100-sxm", "node01")
         live.take_baseline(f"{state}/nodes/node01/root")
@@ -136,7 +138,7 @@ def site_cluster() -> Iterator[SiteCluster]:
             site.put_program(name)
         done = site.install()
         assert done.returncode == 0, done.stderr + done.stdout
-        cluster.up(spec)
+        cluster.up(site.spec)
         site.base = site.conf.read_text()
         yield site
     finally:
