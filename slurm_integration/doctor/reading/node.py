@@ -69,6 +69,8 @@ def read_folders(settings: Settings) -> tuple[Folder, ...]:
     found = [_folder("state_dir", state_dir_here(settings.config), needed=False)]
     if settings.shared_dir:
         found.append(_folder("[epilog] shared_dir", settings.shared_dir, needed=True))
+    if settings.config.drain.seats_dir:
+        found.append(_folder("[drain] seats_dir", settings.config.drain.seats_dir, needed=True))
     if settings.config.metrics_dir:
         found.append(_folder("metrics_dir", settings.config.metrics_dir, needed=True))
     return tuple(found)

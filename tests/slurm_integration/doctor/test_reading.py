@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.config import Config, DrainSettings
+from slurm_integration.doctor.model import Settings
 from slurm_integration.doctor.reading import elf, installation, node
 from slurm_integration.doctor.reading.files import closed, loose
 from slurm_integration.doctor.reading.hooks import read_hooks, read_script
@@ -186,6 +188,14 @@ def test_our_interpreter_starts():
 )  # fmt: skip
 def test_slurmd_is_known_by_both_names_that_debian_gives_it(name, expected):
     assert node.is_slurmd(name) is expected
+
+
+def test_folders_that_the_configuration_names_are_looked_at(tmp_path):
+    config = Config(drain=DrainSettings(seats_dir=f"{tmp_path}/seats"), metrics_dir=str(tmp_path))
+    found = node.read_folders(Settings("", config, 30.0, f"{tmp_path}/shared"))
+    told = {one.role: one.problem for one in found if one.role != "state_dir"}
+    missing = {"[epilog] shared_dir": "not there", "[drain] seats_dir": "not there"}
+    assert told == {**missing, "metrics_dir": ""}
 
 
 def test_munge_that_does_not_answer(tmp_path):
