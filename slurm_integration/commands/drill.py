@@ -36,6 +36,7 @@ EXIT_WRONG = 1
               "that stands for this machine.")  # fmt: skip
 @click.option("--program", metavar="PATH", default="flightcheck", show_default=True,
               help="With --node: flightcheck on it.")  # fmt: skip
+@click.option("--ssh-config", metavar="FILE", default="", help="With --node: as ssh -F.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every case.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON for every case.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Cases at a time; default: the cores.")
@@ -114,7 +115,7 @@ def _rehearse(
     if given["snapshot"]:
         real = _load(given["snapshot"])
     elif given["node"]:
-        real = read_there(given["node"], config, given["program"])
+        real = read_there(given["node"], config, given["program"], given["ssh_config"])
     else:
         real = read_here(given["root"], config)
     ends = []
