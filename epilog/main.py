@@ -1,94 +1,34 @@
 """`flightcheck-epilog`: the entry point that slurmd's Epilog calls.
 
-A non-zero exit of an Epilog drains the node ("Epilog error"), so whatever breaks in here, import
-errors included, is told and exits 0 (law 2). The sister hook's entry point is as much like this
-one as it looks: shared code would be one more import that can break outside of the guard.
+A non-zero exit of an Epilog drains the node ("Epilog error"): see `healthcheck.entry`.
 """
 
 import os
-import sys
 import time
+from typing import TYPE_CHECKING
 
-
-class _EndedError(BaseException):
-    """Somebody asked this process to end: slurmd at its own deadline, or as it stops."""
+if TYPE_CHECKING:
+    from healthcheck.entry import Run
 
 
 def main() -> None:
     """Look at the node after the job in the environment, read why it failed, act, exit."""
     started = time.monotonic()
     try:
-        from healthcheck.guard import guarded
+        from healthcheck.entry import run_hook
 
-        code = guarded(lambda: _safely(started), "epilog")
-    except BaseException:  # noqa: BLE001 - without the guard it still flies
-        code = _safely(started)
-    _leave(code)
-
-
-def _safely(started: float) -> int:
-    """The exit code; 0 whatever breaks."""
-    try:
-        return _land(started)
-    except _EndedError as ended:
-        _say(f"unknown: ended by {ended} before it was done")
-    except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
-        _tell_bug()
-    return 0
+        run_hook("epilog", _load, started, name="epilog")
+    except BaseException as error:  # noqa: BLE001 - an installation that is broken drains no node
+        try:
+            os.write(2, f"flightcheck: unknown: the epilog can't start: {error!r}\n".encode())
+        finally:
+            os._exit(0)
 
 
-def _land(started: float) -> int:
-    import signal
-
-    from healthcheck.host import host_at
-    from healthcheck.reading import Plan, launch
-
-    # Killed by a signal, a hook is a failure to slurmd, which drains the node for it.
-    signal.signal(signal.SIGTERM, _end)
-    host = host_at(os.environ.get("FLIGHTCHECK_ROOT"))
-    # NVML's binding takes as long to import as everything else together: start it first.
-    early = [launch("nvml", host, Plan(stage="epilog"))]
+def _load() -> "Run":
     from epilog.stage import run_epilog
 
-    return run_epilog(host, os.environ, early, started)
-
-
-def _end(number: int, _: object) -> None:
-    import signal
-
-    signal.signal(number, signal.SIG_IGN)
-    raise _EndedError(f"signal {number}")
-
-
-def _say(text: str) -> None:
-    try:
-        print(f"flightcheck: {text}", flush=True)
-    except OSError:
-        pass
-
-
-def _tell_bug() -> None:
-    try:
-        import traceback
-
-        traceback.print_exc()
-        print(
-            "flightcheck: unknown: the epilog itself broke (see above); nothing was drained. "
-            "Run `flightcheck check --stage epilog` by hand on this node.",
-            file=sys.stderr,
-        )
-    except BaseException:  # noqa: BLE001 - not even standard error is there
-        pass
-
-
-def _leave(code: int) -> None:
-    """Exit without the interpreter's own clean-up, which a hung child could hold."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        pass
-    os._exit(code)
+    return run_epilog
 
 
 if __name__ == "__main__":

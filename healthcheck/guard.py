@@ -15,6 +15,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from healthcheck.entry import leave, say
+
 FIRST_LIMIT_S = 20.0
 """Until the hook has read from its configuration how long it may take."""
 GRACE_S = 1.0
@@ -57,7 +59,7 @@ def guarded(hook: Callable[[], int], name: str) -> int:
         # What is said before something holds us gets through.
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-        _leave(hook())
+        leave(hook())
     signal.signal(signal.SIGTERM, lambda number, _: _pass_on(pid, number))
     for handle in (spare, *(writer for _, writer in pipes)):
         os.close(handle)
@@ -103,7 +105,7 @@ def _relay(reader: int, target: int) -> bool:
 def _code(code: int, name: str) -> int:
     if code >= 0:
         return code
-    _say(f"unknown: the {name} died of signal {-code}, which is no finding; nothing more was done")
+    say(f"unknown: the {name} died of signal {-code}, which is no finding; nothing more was done")
     return _so_far()
 
 
@@ -113,7 +115,7 @@ def _given_up(pid: int, name: str) -> int:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    _say(
+    say(
         f"unknown: the {name} did not end by its deadline ({where}) and was left behind; nothing "
         "more was done. A disk or mount that does not answer is the usual cause."
     )
@@ -144,21 +146,3 @@ def _pass_on(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
-
-
-def _say(text: str) -> None:
-    try:
-        sys.stdout.write(f"flightcheck: {text}\n")
-        sys.stdout.flush()
-    except OSError:
-        pass
-
-
-def _leave(code: int) -> None:
-    """Exit without the interpreter's own clean-up, which a hung child could hold."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        pass
-    os._exit(code)

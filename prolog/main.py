@@ -1,19 +1,16 @@
 """`flightcheck-prolog`: the entry point that slurmd's Prolog calls.
 
-A non-zero exit of a Prolog drains the node, so nothing but a decision may end that way: whatever
-breaks in here, import errors included, is told and exits 0 (law 2). The sister hook's entry point
-is as much like this one as it looks: shared code would be one more import that can break outside
-of the guard.
+A non-zero exit of a Prolog drains the node: `healthcheck.entry` sees to it that only a decision
+ends that way, and what is left here that it ends with 0 where even that can't be imported.
 """
 
 import gc
 import os
-import sys
 import time
+from typing import TYPE_CHECKING
 
-
-class _EndedError(BaseException):
-    """Somebody asked this process to end: slurmd at its own deadline, or as it stops."""
+if TYPE_CHECKING:
+    from healthcheck.entry import Run
 
 
 def main() -> None:
@@ -22,77 +19,20 @@ def main() -> None:
     # A process that lives for a tenth of a second leaves nothing worth collecting.
     gc.disable()
     try:
-        from healthcheck.guard import guarded
+        from healthcheck.entry import run_hook
 
-        code = guarded(lambda: _safely(started), "prolog")
-    except BaseException:  # noqa: BLE001 - without the guard it still flies
-        code = _safely(started)
-    _leave(code)
-
-
-def _safely(started: float) -> int:
-    """The exit code; 0 whatever breaks."""
-    try:
-        return _fly(started)
-    except _EndedError as ended:
-        _say(f"unknown: ended by {ended} before it was done; the job runs")
-    except BaseException:  # noqa: BLE001 - a bug, or somebody's sys.exit, must not drain the node
-        _tell_bug()
-    return 0
+        run_hook("prolog", _load, started, name="prolog", meanwhile="; the job runs")
+    except BaseException as error:  # noqa: BLE001 - an installation that is broken drains no node
+        try:
+            os.write(2, f"flightcheck: unknown: the prolog can't start: {error!r}\n".encode())
+        finally:
+            os._exit(0)
 
 
-def _fly(started: float) -> int:
-    import signal
-
-    from healthcheck.host import host_at
-    from healthcheck.reading import Plan, launch
-
-    # Killed by a signal, a hook is a failure to slurmd, which drains the node for it.
-    signal.signal(signal.SIGTERM, _end)
-    host = host_at(os.environ.get("FLIGHTCHECK_ROOT"))
-    # NVML's binding takes as long to import as everything else together: start it first.
-    early = [launch("nvml", host, Plan(stage="prolog"))]
+def _load() -> "Run":
     from prolog.stage import run_prolog
 
-    return run_prolog(host, os.environ, early, started)
-
-
-def _end(number: int, _: object) -> None:
-    import signal
-
-    signal.signal(number, signal.SIG_IGN)
-    raise _EndedError(f"signal {number}")
-
-
-def _say(text: str) -> None:
-    try:
-        print(f"flightcheck: {text}", flush=True)
-    except OSError:
-        pass
-
-
-def _tell_bug() -> None:
-    try:
-        import traceback
-
-        traceback.print_exc()
-        print(
-            "flightcheck: unknown: the prolog itself broke (see above); the job runs, nothing "
-            "was drained. Run `flightcheck check --stage prolog` by hand on this node.",
-            file=sys.stderr,
-        )
-    except BaseException:  # noqa: BLE001 - not even standard error is there
-        pass
-
-
-def _leave(code: int) -> None:
-    """Exit without the interpreter's own clean-up, which a hung child could hold."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        pass
-    os._exit(code)
+    return run_prolog
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def guarded(body: str, **env: str) -> subprocess.CompletedProcess:
     code = (
         "import os, signal, sys, time\nfrom healthcheck import guard\n"
         "def hook():\n" + "".join(f"    {line}\n" for line in body.splitlines()) +
-        "code = guard.guarded(hook, 'prolog')\nguard._leave(code)\n"
+        "code = guard.guarded(hook, 'prolog')\nguard.leave(code)\n"
     )  # fmt: skip
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
