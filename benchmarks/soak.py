@@ -1,13 +1,13 @@
 """Ten thousand jobs on one node, and a day of health runs: does anything grow?
 
-    python -m benchmarks.soak [--pairs 10000] [--hours 24]
+    python -m benchmarks.soak [--pairs 10000] [--hours 24] [--fail-every 15]
 
 Each job is a prolog and an epilog in a process of its own, forked from one that has everything
 imported (so that ten thousand fit into minutes); every fiftieth pair is the installed commands,
-cold. One job in thirty fails and leaves a log to be read, GPUs fall ill and are mended, and the
-clock of the children moves on as it would have. Prints the state folder's size, the largest
-process, file handles and processes left behind, at a tenth of the way and at the end; exits 1
-where one of them grew without bound.
+cold. One job in fifteen fails and leaves a log to be read (more than the reports that are kept),
+GPUs fall ill and are mended, and the clock of the children moves on as it would have. Prints the
+state folder's size, the largest process, file handles and processes left behind, at a tenth of the
+way and at the end; exits 1 where one of them grew without bound.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import msgspec
 from slurm_integration.sandbox.machine import live
 
 BIN = Path(os.environ.get("FLIGHTCHECK_BIN") or Path(sys.executable).parent)
-COLD_EVERY, FAIL_EVERY, SICK_EVERY = 50, 30, 400
+COLD_EVERY, FAIL_EVERY, SICK_EVERY = 50, 15, 400
 FAULTS = ("ecc-uncorrected", "xid-79", "nvlink-down", "ib-flap")
 JOB_S = 900.0
 """Simulated seconds from one prolog to the next."""
@@ -55,7 +55,8 @@ class Size(msgspec.Struct, frozen=True):
 class Soak:
     """One node, its jobs one after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fail_every: int = FAIL_EVERY) -> None:
+        self.fail_every = fail_every
         self.root = folder / "node01"
         self.work = folder / "work"
         self.work.mkdir()
@@ -69,8 +70,8 @@ class Soak:
         self.clock_s = 0.0
 
     def environment(self, job: int, stage: str) -> dict[str, str]:
-        """What slurmd gives a hook of this job; one in FAIL_EVERY failed."""
-        failed = stage == "epilog" and job % FAIL_EVERY == 0
+        """What slurmd gives a hook of this job; one in `fail_every` failed."""
+        failed = stage == "epilog" and job % self.fail_every == 0
         return {
             **live.environment(str(self.root)),
             "PATH": "/usr/bin:/bin", "HOME": "/root",
@@ -191,10 +192,12 @@ def _children() -> int:
         return len(file.read().split())
 
 
-def soak(folder: Path, pairs: int, hours: float) -> tuple[dict[str, list[Size]], dict[int, int]]:
+def soak(
+    folder: Path, pairs: int, hours: float, fail_every: int = FAIL_EVERY
+) -> tuple[dict[str, list[Size]], dict[int, int]]:
     """Sizes of both parts at a tenth of the way and at the end, and all exit codes."""
     _import_all()
-    one = Soak(folder)
+    one = Soak(folder, fail_every)
     sizes: dict[str, list[Size]] = {"jobs": [], "health": []}
     for job in range(1, pairs + 1):
         one.pair(job)
@@ -220,11 +223,13 @@ def faults(sizes: Mapping[str, list[Size]], codes: Mapping[int, int]) -> list[st
             told.append(f"{part}: memory grew from {early.peak_mib:.0f} to {late.peak_mib:.0f} MiB")
         if late.state_bytes > LIMIT_BYTES:
             told.append(f"{part}: the state folder holds {late.state_bytes} bytes")
+        if late.files > LIMIT_FILES:
+            told.append(f"{part}: the state folder holds {late.files} files")
     return told
 
 
-LIMIT_BYTES = 48 << 20
-"""Two event logs of 4 MiB, 500 reports of failed jobs, the baseline and last looks."""
+LIMIT_BYTES, LIMIT_FILES = 48 << 20, 2 * 500 + 20
+"""Two event logs of 4 MiB, 500 reports of failed jobs of two files, the baseline and last looks."""
 
 
 def main() -> int:
@@ -232,10 +237,11 @@ def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     asked.add_argument("--pairs", type=int, default=10_000)
     asked.add_argument("--hours", type=float, default=24.0)
+    asked.add_argument("--fail-every", type=int, default=FAIL_EVERY)
     args = asked.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fc-soak-", dir="/tmp") as folder:
-        sizes, codes = soak(Path(folder), args.pairs, args.hours)
+        sizes, codes = soak(Path(folder), args.pairs, args.hours, args.fail_every)
     print("|  | done | state folder | files | largest process | handles | children | median |")
     print("|---|---|---|---|---|---|---|---|")
     for part, rows in sizes.items():
