@@ -16,6 +16,8 @@ from slurm_integration.sweep.transports.process import Ended, follow
 
 ALLOCATE_S = 30
 """Seconds Slurm has to give us idle nodes; longer means somebody else was faster."""
+CANCEL_S = 5
+"""Seconds that a controller has to take the job back."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/flightcheck/bin"
 _LOST = re.compile(
     r"launch|connect|communicat|socket|respond|unreachable|timed out|resolve|zero bytes", re.I
@@ -30,6 +32,7 @@ class SrunTransport:
     def __init__(self, errand: Errand, program: str = "") -> None:
         self._errand = errand
         self._program = program or find_srun()
+        self.notes: list[str] = []
 
     def run(self, targets: Sequence[Target], emit: Emit, stop: threading.Event) -> None:
         """One srun for each partition and number of GPUs, all at the same time."""
@@ -87,12 +90,17 @@ class SrunTransport:
         program = self._program.removesuffix("srun") + "scancel"
         argv = [program, "--quiet", f"--name={_job_name(self._errand)}"]
         try:
-            follow(
-                argv, environment(), time.monotonic() + 5, threading.Event(),
+            if not follow(
+                argv, environment(), time.monotonic() + CANCEL_S, threading.Event(),
                 lambda _: True, lambda _: None,
-            )  # fmt: skip
+            ):  # fmt: skip
+                return
         except (Ended, OSError):
             pass
+        self.notes.append(
+            f"the sweep's Slurm job could not be cancelled and holds its nodes until its time limit"
+            f": scancel --name={_job_name(self._errand)}"
+        )
 
 
 def groups(targets: Sequence[Target]) -> list[tuple[str, tuple[Target, ...]]]:
