@@ -20,7 +20,11 @@ def main() -> None:
         run_hook("epilog", _load, started, name="epilog")
     except BaseException as error:  # noqa: BLE001 - an installation that is broken drains no node
         try:
-            os.write(2, f"flightcheck: unknown: the epilog can't start: {error!r}\n".encode())
+            text = (
+                f"flightcheck: unknown: the epilog can't start ({error!r}); nothing "
+                "was drained. Install flightcheck anew on this node.\n"
+            )
+            os.write(2, text.encode(errors="replace"))
         finally:
             os._exit(0)
 

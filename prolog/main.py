@@ -24,7 +24,11 @@ def main() -> None:
         run_hook("prolog", _load, started, name="prolog", meanwhile="; the job runs")
     except BaseException as error:  # noqa: BLE001 - an installation that is broken drains no node
         try:
-            os.write(2, f"flightcheck: unknown: the prolog can't start: {error!r}\n".encode())
+            text = (
+                f"flightcheck: unknown: the prolog can't start ({error!r}); the job runs, nothing "
+                "was drained. Install flightcheck anew on this node.\n"
+            )
+            os.write(2, text.encode(errors="replace"))
         finally:
             os._exit(0)
 

@@ -20,9 +20,11 @@ def main() -> None:
         run_hook("health", _load, started, name="health program")
     except BaseException as error:  # noqa: BLE001 - an installation that is broken drains no node
         try:
-            os.write(
-                2, f"flightcheck: unknown: the health program can't start: {error!r}\n".encode()
+            text = (
+                f"flightcheck: unknown: the health program can't start ({error!r}); nothing was "
+                "drained. Install flightcheck anew on this node.\n"
             )
+            os.write(2, text.encode(errors="replace"))
         finally:
             os._exit(0)
 

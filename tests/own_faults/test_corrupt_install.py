@@ -75,6 +75,21 @@ def test_no_broken_file_of_ours_fails_a_job(stage, install, h100, job, failed_jo
         assert not re.search(r"\bno-go\b|would drain", done.stdout), told
 
 
+@pytest.mark.parametrize("stage", ["prolog", "epilog", "slurm_integration.health"])
+@pytest.mark.parametrize("how", ["empty", "garbled"])
+def test_without_what_all_hooks_begin_with_it_says_what_to_do(install, h100, job, stage, how):
+    file = install / "healthcheck/entry.py"
+    whole = file.read_bytes()
+    file.write_bytes(GARBAGE[how])
+    try:
+        done = fly(h100, install, stage, job)
+    finally:
+        file.write_bytes(whole)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "can't start" in done.stderr
+    assert "nothing was drained. Install flightcheck anew on this node." in done.stderr
+
+
 def test_whole_again_it_flies_again(install, h100, job):
     done = fly(h100, install, "prolog", job)
     assert (done.returncode, "go node01" in done.stdout) == (0, True)
