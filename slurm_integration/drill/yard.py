@@ -201,26 +201,13 @@ class Yard:
     def heal(self) -> None:
         """No job, no drain, no fault, and the memory that each node had."""
         (self.state / "gate").touch()
-        self._until(self._no_jobs, "jobs end")
+        self._until(lambda: cluster.no_jobs(str(self.state)), "jobs end")
         for name, (record, baseline) in self.healthy.items():
             if read_record(self.root(name)) != record:
                 show_record(self.root(name), record)
             self.baseline(name).write_bytes(baseline)
-        self._until(self._in_service, "nodes are idle")
+        self._until(lambda: cluster.in_service(str(self.state)), "nodes are idle")
         (self.state / "gate").unlink()
-
-    def _no_jobs(self) -> bool:
-        # A job whose prolog fails as it is cancelled is put back into the queue: ask again.
-        self._client("scancel", "--user=root")
-        return not self._client("squeue", "-h")
-
-    def _in_service(self) -> bool:
-        # A prolog that was still at work may drain its node late.
-        nodes = self.nodes()
-        held = [name for name, node in nodes.items() if node.held]
-        if held:
-            self._client("scontrol", "update", f"NodeName={','.join(held)}", "State=RESUME")
-        return all(node.base == "IDLE" and not node.flags for node in nodes.values())
 
     def nodes(self) -> dict[str, NodeState]:
         """As Slurm sees them."""

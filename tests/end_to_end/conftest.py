@@ -77,26 +77,13 @@ class FlightCluster:
 
     def reset(self) -> None:
         """All jobs gone, every node healed and in service, the shipped policy but for dry run."""
-        self.wait(self._no_jobs)
+        self.wait(lambda: cluster.no_jobs(str(self.state)))
         self.configure()
         for name in self.nodes():
             if live.read_record(str(self.root(name))).faults:
                 live.heal_machine(str(self.root(name)))
                 live.forget_baseline(str(self.root(name)))
-        self.wait(self._clean)
-
-    def _no_jobs(self) -> bool:
-        """A job whose prolog fails as it is cancelled is put back into the queue: ask again."""
-        cluster.client(str(self.state), "scancel", "--user=root")
-        return not self.run("squeue", "-h")
-
-    def _clean(self) -> bool:
-        """Whether all nodes are as new; a prolog that was still at work may drain one late."""
-        nodes = self.nodes()
-        for name, node in nodes.items():
-            if node.held:
-                self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
-        return all(node.base == "IDLE" and not node.flags for node in nodes.values())
+        self.wait(lambda: cluster.in_service(str(self.state)))
 
 
 @pytest.fixture(scope="session")

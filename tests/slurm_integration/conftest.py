@@ -89,24 +89,9 @@ class RealCluster:
         for mark in ("wait", "sick", "decisions", "job.json"):
             for path in self.state.glob(f"nodes/*/{mark}"):
                 path.unlink()
-        self.wait(self._no_jobs)
-        self.wait(self._clean)
+        self.wait(lambda: cluster.no_jobs(str(self.state)))
+        self.wait(lambda: cluster.in_service(str(self.state)))
         self.settings(max_nodes=2, max_percent=100, max_held_percent=100)
-
-    def _no_jobs(self) -> bool:
-        """A job whose prolog fails as it is cancelled is put back into the queue: ask again."""
-        cluster.client(str(self.state), "scancel", "--user=root")
-        return not self.run("squeue", "-h")
-
-    def _clean(self) -> bool:
-        """Whether all nodes are as new; a prolog that was still at work may drain one late."""
-        nodes = self.nodes()
-        for name, node in nodes.items():
-            fields = ["State=RESUME"] if node.held else []
-            fields += ["Comment="] if node.comment else []
-            if fields:
-                self.run("scontrol", "update", f"NodeName={name}", *fields)
-        return all(n.base == "IDLE" and not n.flags and not n.comment for n in nodes.values())
 
 
 @pytest.fixture(scope="session")

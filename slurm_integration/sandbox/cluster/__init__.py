@@ -3,6 +3,7 @@
 Everything lies below one state folder; several sandboxes can run at the same time.
 """
 
+from slurm_integration.sandbox.cluster.clearing import in_service, no_jobs
 from slurm_integration.sandbox.cluster.control import (
     ClusterStatus,
     client,
@@ -23,6 +24,8 @@ __all__ = [
     "client",
     "client_environment",
     "down",
+    "in_service",
+    "no_jobs",
     "reconfigure",
     "status",
     "up",

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess  # noqa: TID251 - the sandbox runs Slurm's own commands
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -144,25 +145,25 @@ def reconfigure(spec: ClusterSpec, timeout_s: float = 20.0) -> None:
     answers, and for another one a node still works by the old lines.
     """
     until = time.monotonic() + timeout_s
-    logs = [
-        f"{spec.state}/slurmctld/log",
-        *(f"{spec.state}/nodes/{n}/slurmd.log" for n in spec.names),
-    ]
-    before = [_starts(log) for log in logs]
-    while (done := client(spec.state, "scontrol", "reconfigure")).returncode:
-        if time.monotonic() > until:
-            raise SandboxError(f"scontrol reconfigure: {done.stderr.strip()}")
-        time.sleep(0.1)
-    if slurm_release() < (23, 11):
-        return
-    while not all(_starts(log) > count for log, count in zip(logs, before, strict=True)):
-        if time.monotonic() > until:
-            raise SandboxError(f"not every daemon started anew in {timeout_s:g} s\n{_logs(spec)}")
-        time.sleep(0.05)
-    while not ClusterStatus(spec, 1, _nodes(spec.state)).nodes:
-        if time.monotonic() > until:
-            raise SandboxError(f"slurmctld does not answer after a reconfiguration\n{_logs(spec)}")
-        time.sleep(0.05)
+
+    def wait(what: Callable[[], object], trouble: str) -> None:
+        while not what():
+            if time.monotonic() > until:
+                raise SandboxError(f"{trouble} in {timeout_s:g} s\n{_logs(spec)}")
+            time.sleep(0.05)
+
+    logs = [f"{spec.state}/nodes/{name}/slurmd.log" for name in spec.names]
+    before = {log: _starts(log) for log in (f"{spec.state}/slurmctld/log", *logs)}
+    wait(
+        lambda: client(spec.state, "scontrol", "reconfigure").returncode == 0,
+        "scontrol reconfigure was not taken",
+    )
+    if slurm_release() >= (23, 11):
+        wait(
+            lambda: all(_starts(log) > count for log, count in before.items()),
+            "not every daemon started anew",
+        )
+        wait(lambda: _nodes(spec.state), "slurmctld, started anew, does not answer")
 
 
 def _starts(log: str) -> int:
