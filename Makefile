@@ -54,7 +54,7 @@ spank:  ## The SPANK plugin at build/spank/flightcheck.so (SLURM_INCLUDE=folder 
 test-faults: venv torch system  ## Eleven faults of real torch jobs, under srun and torchrun (5 min)
 	FLIGHTCHECK_FAULTS=all $(BIN)/pytest -s tests/epilog/hook/test_real_torch_faults.py
 
-test-slurm-24: venv  ## The real-Slurm tests on Debian 13's Slurm 24.11 and Python 3.13 (root, 15 min)
+test-slurm-24: venv  ## The real-Slurm tests on Debian 13's Slurm 24.11 and Python 3.13 (root, 10 min)
 	@$(INSTALL) debootstrap
 	bash slurm_integration/sandbox/release/run-tests.sh trixie 3.13 $(CURDIR)/.sandbox/slurm-24 $(ARGS)
 

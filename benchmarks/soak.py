@@ -22,6 +22,7 @@ from statistics import median
 
 import msgspec
 
+from epilog.settings import EpilogSettings
 from slurm_integration.sandbox.machine import live
 
 BIN = Path(os.environ.get("FLIGHTCHECK_BIN") or Path(sys.executable).parent)
@@ -228,8 +229,8 @@ def faults(sizes: Mapping[str, list[Size]], codes: Mapping[int, int]) -> list[st
     return told
 
 
-LIMIT_BYTES, LIMIT_FILES = 48 << 20, 2 * 500 + 20
-"""Two event logs of 4 MiB, 500 reports of failed jobs of two files, the baseline and last looks."""
+LIMIT_BYTES, LIMIT_FILES = 48 << 20, 2 * EpilogSettings().keep_reports + 20
+"""Two event logs of 4 MiB, the reports that are kept (two files each), baseline and looks."""
 
 
 def main() -> int:

@@ -37,8 +37,10 @@ cd "$here"
 printf '127.0.0.1 localhost %s\n' "$(hostname)" > "$root/etc/hosts"
 
 rm -rf "$root/src" && mkdir -p "$root/src"
-git ls-files -co --exclude-standard -z | xargs -0 -I{} sh -c '[ -f "{}" ] && cp --parents "{}" "$0"' "$root/src"
-export root wheels
+git ls-files -co --exclude-standard -z |
+    while IFS= read -r -d '' file; do
+        if [ -f "$file" ]; then printf '%s\0' "$file"; fi
+    done | xargs -0 cp --parents -t "$root/src"
 exec unshare --mount --pid --fork --kill-child --propagation private bash -euo pipefail -c '
     mkdir -p "$root/wheels"
     mount --bind "$wheels" "$root/wheels"
