@@ -41,6 +41,7 @@ git ls-files -co --exclude-standard -z |
     while IFS= read -r -d '' file; do
         if [ -f "$file" ]; then printf '%s\0' "$file"; fi
     done | xargs -0 cp --parents -t "$root/src"
+export root wheels
 exec unshare --mount --pid --fork --kill-child --propagation private bash -euo pipefail -c '
     mkdir -p "$root/wheels"
     mount --bind "$wheels" "$root/wheels"

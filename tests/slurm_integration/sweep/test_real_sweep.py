@@ -298,26 +298,6 @@ def test_an_interrupted_sweep_keeps_what_has_arrived(fleet, tmp_path, number):
     assert not fleet.slurm.node("node01").held
 
 
-@pytest.mark.parametrize("node", ["node01", "node05"])
-def test_a_fault_is_rehearsed_on_another_node_and_nothing_changes(fleet, node):
-    """Through srun on an idle node, through ssh on a drained one."""
-    if node in SSH:
-        fleet.slurm.run("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=mine")
-    before = fleet.slurm.nodes()
-    done = subprocess.run(
-        [fleet.argv()[0], "drill", "--dry-run", "--json", "--node", node, "--fault", "xid-79",
-         "--stage", "prolog", "--program", fleet.program, "--ssh-config", str(fleet.ssh_config),
-         "--config", str(fleet.config)],
-        env=fleet.environment(), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert (told["node"], told["end"], told["verdict"]) == (node, "found", "no-go")
-    assert told["decision"] == "drain"
-    assert "would drain" in told["budget"] if node not in SSH else "mine" in told["budget"]
-    fleet.slurm.wait(lambda: fleet.slurm.nodes() == before)
-
-
 def test_a_terminal_sees_a_table_that_leaves_nothing_behind(fleet):
     ours, theirs = pty.openpty()
     environment = {**fleet.environment(), "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
