@@ -49,15 +49,17 @@ def test_a_fault_between_jobs_drains_the_node_before_a_job_meets_it(flight):
 
 
 def test_a_fault_beside_a_job_drains_the_node_and_the_job_goes_on(flight):
+    done = flight.state / "the-job-may-end"
     job = flight.sbatch(
         "--chdir=/tmp", "--output=/dev/null", "--nodelist=node03", "--gpus-per-node=8",
-        wrap="srun sleep 8",
+        wrap=f"srun sh -c 'until [ -e {done} ]; do sleep 0.2; done'",
     )  # fmt: skip
     flight.wait(lambda: flight.job(job)["JobState"] == "RUNNING")
     break_machine(str(flight.root("node03")), "ecc-uncorrected")
     reason = flight.wait(lambda: flight.drained().get("node03"))
     assert "gpu-ecc" in reason
     assert flight.job(job)["JobState"] == "RUNNING"
+    done.touch()
     flight.wait(lambda: flight.job(job)["JobState"] == "COMPLETED")
     assert flight.drained()["node03"] == reason  # the epilog found the same, and changed nothing
 
