@@ -69,7 +69,7 @@ def run_epilog(
     if job is not None:
         remove_verdict(job.job_id, root_of(host))
     remember(folder, result, decision, deed, config)
-    if words is not None and words.heard():
+    if words is not None and _ended_by_slurm(words):
         investigation = _begin(config, job, folder, started, only_slurms=True)
     _finish(investigation, result)
     _forget_tasks(config, job)
@@ -87,6 +87,17 @@ def _listen(config: Config, job: Job | None) -> "LastWords | None":
     except Exception as error:  # noqa: BLE001 - the node must be looked at all the same
         _tell_bug(error)
         return None
+
+
+def _ended_by_slurm(words: "LastWords") -> bool:
+    """Whether there is a reason to ask Slurm."""
+    heard = words.heard()
+    if heard is None:
+        say(
+            "note: the job's output file gave no answer in time; whether Slurm ended the job "
+            "(time limit, scancel) was not looked at"
+        )
+    return bool(heard)
 
 
 def _begin(

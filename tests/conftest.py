@@ -29,7 +29,7 @@ class Node:
     def environment(self, **more: str) -> dict[str, str]:
         return {"PATH": f"{BIN}:/usr/bin:/bin", "FLIGHTCHECK_ROOT": str(self.root), **more}
 
-    def run(self, *argv: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess:
+    def run(self, *argv: str, timeout: float = 240, **env: str) -> subprocess.CompletedProcess:
         """Run a command of ours on this node."""
         return subprocess.run(
             [str(BIN / argv[0]), *argv[1:]],

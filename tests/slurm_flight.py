@@ -51,7 +51,7 @@ class Flight:
         shown = cluster.client(str(self.state), "scontrol", "-o", "show", "job", str(job)).stdout
         return dict(word.partition("=")[::2] for word in shown.split())
 
-    def wait(self, what: Callable[[], object], seconds: float = 90.0) -> object:
+    def wait(self, what: Callable[[], object], seconds: float = 240) -> object:
         """What it gives, once it is true."""
         until = time.monotonic() + seconds
         while not (value := what()):
@@ -59,7 +59,7 @@ class Flight:
             time.sleep(0.2)
         return value
 
-    def report(self, job: int, node: str = "node01", seconds: float = 90.0) -> dict:
+    def report(self, job: int, node: str = "node01", seconds: float = 240) -> dict:
         """The epilog's report.json on the job's first node."""
         path = self.root(node) / f"var/lib/flightcheck/jobs/{job}/report.json"
         self.wait(path.exists, seconds)

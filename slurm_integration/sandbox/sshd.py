@@ -158,7 +158,7 @@ def _free_port() -> int:
 
 
 def _wait(process: "subprocess.Popen[bytes]", address: str, port: int, log: Path) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until and process.poll() is None:
         try:
             socket.create_connection((address, port), 1).close()

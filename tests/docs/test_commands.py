@@ -136,7 +136,7 @@ def fail_a_job(environment: dict[str, str], work: Path) -> None:
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmd",
     }  # fmt: skip
     done = subprocess.run(
-        [BIN / "flightcheck-epilog"], env=environment | job, capture_output=True, timeout=60
+        [BIN / "flightcheck-epilog"], env=environment | job, capture_output=True, timeout=240
     )
     assert done.returncode == 0, done.stdout
 
@@ -160,7 +160,7 @@ def test_a_command_of_the_documentation_works(one, node):
     if words[:2] == ["flightcheck", "sweep"]:
         words += ["--program", shutil.which("flightcheck", path=node["PATH"])]  # not in /opt here
     done = subprocess.run(
-        words, env=node, cwd=node["PWD"], capture_output=True, text=True, timeout=120
+        words, env=node, cwd=node["PWD"], capture_output=True, text=True, timeout=240
     )
     start = next((codes for name, codes in CODES.items() if one.command.startswith(name)), {0})
     assert done.returncode in start, f"{one.page}:{one.line}: {done.stdout}{done.stderr}"

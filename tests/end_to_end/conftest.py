@@ -69,7 +69,7 @@ class FlightCluster:
     def report(self, node: str) -> dict:
         return json.loads((self.root(node) / "var/lib/flightcheck/prolog.json").read_text())
 
-    def wait(self, what: Callable[[], object], timeout_s: float = 60) -> None:
+    def wait(self, what: Callable[[], object], timeout_s: float = 240) -> None:
         until = time.monotonic() + timeout_s
         while not what():
             assert time.monotonic() < until, f"not within {timeout_s} s: {self.nodes()}"

@@ -82,7 +82,7 @@ def test_a_folder_of_ones_own_is_scored(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=Path(__file__).parent.parent.parent,
-        timeout=60,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "| class | 1 | 1 | 100.0% | 95% |" in done.stdout

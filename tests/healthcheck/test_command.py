@@ -172,7 +172,7 @@ def test_a_caller_with_closed_streams_is_served() -> None:
         "a = run_command(['/bin/sh', '-c', 'cat; echo err >&2'], 60, stdin=b'in');"
         "os.write(2, repr(tuple(a)).encode())"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=240)
     assert done.stderr == b"(0, 'in', 'err\\n')"
 
 

@@ -36,7 +36,7 @@ def test_only_a_look_at_this_node_is_expected(argv, environment, wanted):
 
 def test_a_wrong_command_line_leaves_no_reading_behind(h100):
     h100.break_("nvml-hang")
-    done = h100.run("flightcheck", "check", "--no-such-option", timeout=20)
+    done = h100.run("flightcheck", "check", "--no-such-option", timeout=240)
     assert done.returncode == 64
     argv = ["pgrep", "-f", f"flightcheck.*{h100.root}"]
     assert subprocess.run(argv, capture_output=True).stdout == b""

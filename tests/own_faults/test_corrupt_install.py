@@ -31,7 +31,7 @@ def fly(node, folder: Path, stage: str, env: dict[str, str]) -> subprocess.Compl
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); from {stage}.main import main; main()"
     return subprocess.run(
         [sys.executable, "-P", "-B", "-c", code], env=node.environment(**env),
-        capture_output=True, text=True, timeout=60, cwd="/",
+        capture_output=True, text=True, timeout=240, cwd="/",
     )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def modules(node, folder: Path, stage: str, env: dict[str, str]) -> list[Path]:
     )
     done = subprocess.run(
         [sys.executable, "-P", "-B", "-c", code], env=node.environment(**env),
-        capture_output=True, text=True, timeout=60, cwd="/",
+        capture_output=True, text=True, timeout=240, cwd="/",
     )  # fmt: skip
     names = done.stdout.partition("FILES\n")[2].split()
     return sorted({Path(name) for name in names if name.startswith(str(folder))})

@@ -30,7 +30,7 @@ def guarded(body: str, **env: str) -> subprocess.CompletedProcess:
         "code = guard.guarded(hook, 'prolog')\nguard.leave(code)\n"
     )  # fmt: skip
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240,
         env={**os.environ, **env},
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ def frozen(h100, tmp_path):
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh",
              str(Path(base.split(":")[0]) / hook)],
             env=h100.environment(**env) | {"PATH": f"{base}:/usr/sbin:/sbin"},
-            capture_output=True, text=True, timeout=90,
+            capture_output=True, text=True, timeout=240,
         )  # fmt: skip
         if "mount" in done.stderr and "flightcheck" not in done.stdout:
             pytest.skip(f"no loop mount here: {done.stderr}")

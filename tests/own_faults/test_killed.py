@@ -52,7 +52,7 @@ def strace(node, hook: str, env: dict[str, str], *options: str) -> subprocess.Co
     script = str(Path(node.environment()["PATH"].split(":")[0]) / HOOKS[hook])
     return subprocess.run(
         ["strace", "-f", *options, script],
-        env=node.environment(**env), capture_output=True, text=True, timeout=60,
+        env=node.environment(**env), capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def within(node, script: str, env: dict[str, str]) -> subprocess.CompletedProces
     return subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
         env=node.environment(**env) | {"PATH": f"{node.environment()['PATH']}:/usr/sbin:/sbin"},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def limited(node, hook, env, what, most) -> subprocess.CompletedProcess:
     """The hook under a limit that its children inherit."""
     script = Path(node.environment()["PATH"].split(":")[0]) / hook
     return subprocess.run(
-        [str(script)], env=node.environment(**env), capture_output=True, text=True, timeout=60,
+        [str(script)], env=node.environment(**env), capture_output=True, text=True, timeout=240,
         preexec_fn=lambda: resource.setrlimit(what, (most, most)),
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ def fly(tmp_path):
             "SLURM_JOB_PARTITION": "gpu",
             "SLURMD_NODENAME": "n1",
         }
-        done = subprocess.run([PROLOG], env=env, capture_output=True, text=True, timeout=90)
+        done = subprocess.run([PROLOG], env=env, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
         report = json.loads((tmp_path / "state/prolog.json").read_text())
         endings = {o["check"]: (o["outcome"], o["reason"]) for o in report["outcomes"]}

@@ -291,7 +291,7 @@ def test_it_imports_the_standard_library_alone(env: dict[str, str]) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env={**env, "PYTHONPATH": str(SOURCE)}, capture_output=True,
-        text=True, timeout=60,
+        text=True, timeout=240,
     )  # fmt: skip
     assert done.stdout.strip() == "[]", done.stderr
 
@@ -299,5 +299,5 @@ def test_it_imports_the_standard_library_alone(env: dict[str, str]) -> None:
 def run(env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "prolog.task"], env={**env, "PYTHONPATH": str(SOURCE)},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip

@@ -72,7 +72,7 @@ def test_a_hook_as_installed_imports_nothing_of_a_users(h100, job, trap, tmp_pat
     script.chmod(0o755)
     env = {**job, **hostile(trap, tmp_path), "FLIGHTCHECK_ROOT": str(h100.root)}
     done = subprocess.run(
-        [script], cwd=trap, env=env, capture_output=True, text=True, timeout=60, check=False
+        [script], cwd=trap, env=env, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0
     assert "flightcheck: go node01" in done.stdout, done.stdout + done.stderr
@@ -85,7 +85,7 @@ def test_a_hook_without_a_wrapper_imports_nothing_from_where_it_is_started(
 ):
     env = {**h100.environment(**job), "MARK": str(tmp_path / "mark")}
     done = subprocess.run(
-        [BIN / name], cwd=trap, env=env, capture_output=True, timeout=60, check=False
+        [BIN / name], cwd=trap, env=env, capture_output=True, timeout=240, check=False
     )
     assert done.returncode == 0
     assert not (tmp_path / "mark").exists(), (tmp_path / "mark").read_text()
@@ -99,7 +99,7 @@ def test_the_command_line_imports_nothing_from_where_it_is_started(h100, trap, t
             cwd=trap,
             env=env,
             capture_output=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     assert not (tmp_path / "mark").exists(), (tmp_path / "mark").read_text()

@@ -78,7 +78,7 @@ class RealCluster:
         lines = path.read_bytes().splitlines() if path.exists() else []
         return [msgspec.json.decode(line, type=Decision) for line in lines]
 
-    def wait(self, what: Callable[[], object], timeout_s: float = 40) -> None:
+    def wait(self, what: Callable[[], object], timeout_s: float = 240) -> None:
         until = time.monotonic() + timeout_s
         while not what():
             assert time.monotonic() < until, f"not within {timeout_s} s: {self.nodes()}"

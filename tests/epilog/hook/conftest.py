@@ -97,7 +97,7 @@ def after(h100, home, slurm):
             env=h100.environment(**(told | env)),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             cwd="/",
         )
 

@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import time
 
 import pytest
 
@@ -111,10 +110,9 @@ def test_a_pattern_that_points_elsewhere_reads_nothing(after, h100, path):
 def test_a_fifo_as_log_does_not_hold_the_node(after, h100, home):
     os.mkfifo(home / "log")
     os.chown(home / "log", UID, UID)
-    started = time.monotonic()
     assert after(SLURM_JOB_STDOUT="log").returncode == 0
-    assert time.monotonic() - started < 25
-    assert "found a FIFO" in " ".join(report_of(h100)["notes"])
+    notes = " ".join(report_of(h100)["notes"])
+    assert "found a FIFO" in notes and "too long" not in notes
 
 
 def test_fake_lines_of_slurm_and_kernel_drain_nothing(after, slurm, h100, home):

@@ -45,7 +45,7 @@ def act(slurm, tmp_path, attribution, *, dry_run=False, facts=JOB, **settings):
     )
     return carry_out(
         attribution, facts, config, EpilogSettings(**settings), str(tmp_path / "state"),
-        time.monotonic() + 20,
+        time.monotonic() + 240,
     )  # fmt: skip
 
 
@@ -167,12 +167,11 @@ def test_the_check_that_drained_a_node_gives_the_class(check, reason, klass):
 
 
 def test_peers_are_waited_for_while_their_epilogs_run(fake_slurm):
-    started = time.monotonic()
-    ask(fake_slurm, wait=60)
-    assert time.monotonic() - started < 10
+    ask(fake_slurm, wait=3600)  # nobody is on its way
     fake_slurm.set("node02", state="IDLE+COMPLETING")
+    started = time.monotonic()
     assert ask(fake_slurm, wait=1.5) == ([], None)
-    assert time.monotonic() - started > 1
+    assert time.monotonic() - started >= 1
 
 
 def snapshot(**more):
@@ -224,7 +223,7 @@ def test_leftovers_of_the_jobs_user_are_ended_and_no_others():
     try:
         ended, notes = end([mine.pid, theirs.pid, 1, os.getpid(), 4_000_000], 23_456)
         assert ended == [mine.pid]
-        assert mine.wait(10) == -signal.SIGKILL
+        assert mine.wait(240) == -signal.SIGKILL
         assert theirs.poll() is None
         assert "belongs to uid 23457" in notes[0]
         assert end([theirs.pid], 0)[0] == []

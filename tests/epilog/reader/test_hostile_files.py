@@ -107,10 +107,9 @@ def test_only_regular_files_are_read_and_nothing_holds_us(home, make, word):
         make(home)
     except PermissionError:
         pytest.skip("this container may not make one")
-    started = time.monotonic()
     found = collect(home / "log")
     assert f"expected a regular file, found {word}" in notes(found)
-    assert time.monotonic() - started < 10
+    assert "too long" not in notes(found)
 
 
 def test_a_missing_log_is_said(home):

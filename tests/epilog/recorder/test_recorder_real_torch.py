@@ -28,7 +28,7 @@ def test_a_rank_that_issues_another_collective_is_found_in_fresh_dumps(tmp_path)
     ]
     try:
         for process in ranks:
-            process.wait(120)
+            process.wait(240)
     finally:
         for process in ranks:
             if process.poll() is None:

@@ -22,7 +22,7 @@ def node(tmp_path):
     return tmp_path
 
 
-def call(node, *argv, timeout=90):
+def call(node, *argv, timeout=240):
     return subprocess.run(
         [sys.executable, "-c", MAIN, "allreduce", "--root", str(node), *argv],
         capture_output=True, text=True, timeout=timeout, cwd="/",

@@ -70,7 +70,7 @@ def _main() -> int:
                 time.sleep(600)
             mark = Path(plan["folder"], f"{order.id}.{step.name}")
             mark.touch()
-            until = time.monotonic() + min(order.seconds, 3)
+            until = time.monotonic() + min(order.seconds, 5)
             while len(found := list(mark.parent.glob(f"{order.id}.*"))) < order.ranks:
                 if time.monotonic() > until:
                     return NodeResult(order.id, "hung", "somebody is missing")
@@ -87,8 +87,8 @@ def _main() -> int:
     if step.name in plan.get("late", []):
         time.sleep(600)
     rule = Rule(plan.get("expect"))
-    deadline = time.monotonic() + plan.get("limit", 40)
-    terms = Terms(deadline, plan.get("join", 10.0), rule, plan.get("localise", "auto"), True)
+    deadline = time.monotonic() + plan.get("limit", 120)
+    terms = Terms(deadline, plan.get("join", 30.0), rule, plan.get("localise", "auto"), True)
     return take_part(step, Work(), terms)
 
 

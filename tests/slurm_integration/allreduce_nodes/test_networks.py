@@ -37,7 +37,7 @@ class Network:
         self.made: list[str] = []
 
     def run(self, *argv: str) -> None:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=240)
         if done.returncode:
             raise RuntimeError(f"{argv}: {done.stderr}")
 
@@ -97,7 +97,7 @@ class Network:
     def down(self) -> None:
         """Interfaces go with their namespaces."""
         for name in self.made:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=20)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=240)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def fly(network: Network, step: int) -> dict[str, Any]:
             inside = ["ip", "netns", "exec", f"{network.prefix}-{index + 1}"]
             argv = [*inside, sys.executable, "-c", COMMAND, *options]
             tasks.append(start(argv, step_environment(index, ADDRESSES, step)))
-        ended = [task.communicate(timeout=170) for task in tasks]
+        ended = [task.communicate(timeout=240) for task in tasks]
     finally:
         for task in tasks:
             if task.poll() is None:

@@ -20,7 +20,7 @@ from slurm_integration.sweep.model import (
 ENTER, DOWN, END, ESCAPE, TAB = "\ue007", "\ue015", "\ue010", "\ue00c", "\ue004"
 
 
-def wait(what, timeout_s: float = 30.0) -> None:
+def wait(what, timeout_s: float = 240) -> None:
     until = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < until, "not in time"

@@ -75,7 +75,7 @@ def postgres() -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGINT)
         try:
-            server.wait(20)
+            server.wait(240)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()

@@ -55,7 +55,7 @@ def collect(fleet) -> tuple[int, dict]:
         [BIN / "flightcheck", "collect", "-w", ",".join(NODES), "--json",
          f"--program={program}", f"--ssh-config={config}", f"--db=sqlite:///{state}/history.db"],
         env={**os.environ, "FLIGHTCHECK_ROOT": str(state / "admin")},
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

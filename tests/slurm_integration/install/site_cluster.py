@@ -62,7 +62,11 @@ class SiteCluster:
             "FLIGHTCHECK_CONFIG": f"{self.state}/flightcheck.toml",
         }
         return subprocess.run(
-            [BIN / "flightcheck", *argv], env=base | env, capture_output=True, text=True, timeout=60
+            [BIN / "flightcheck", *argv],
+            env=base | env,
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
 
     def lines(self) -> list[str]:
@@ -115,7 +119,7 @@ class SiteCluster:
         path.unlink(missing_ok=True)
         return found
 
-    def wait(self, what: Callable[[], object], timeout_s: float = 40) -> None:
+    def wait(self, what: Callable[[], object], timeout_s: float = 240) -> None:
         until = time.monotonic() + timeout_s
         while not what():
             assert time.monotonic() < until, self.run("scontrol", "show", "node")

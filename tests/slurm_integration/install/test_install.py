@@ -234,7 +234,7 @@ def test_a_read_only_target_is_said_and_nothing_is_left_half_done(machine, tmp_p
     program = Path(sys.executable).with_name("flightcheck")
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", machine.root, program],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "Read-only file system" in done.stderr
@@ -339,7 +339,7 @@ def test_systemd_accepts_the_units(machine, unit):
     folder = machine.root / "etc/systemd/system"
     done = subprocess.run(
         ["systemd-analyze", "verify", folder / f"flightcheck-{unit}.service",
-         folder / f"flightcheck-{unit}.timer"], capture_output=True, text=True, timeout=60,
+         folder / f"flightcheck-{unit}.timer"], capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if f"flightcheck-{unit}" in line]
     assert not told, told

@@ -40,7 +40,7 @@ class Wrapped:
         script.chmod(0o755)
         return subprocess.run(
             [script], env=env, cwd=self.folder, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=30,
+            capture_output=True, text=True, timeout=240,
         )  # fmt: skip
 
 

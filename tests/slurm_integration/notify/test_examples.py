@@ -18,7 +18,7 @@ EVENT = {"id": "1", "node": "node17", "kind": "drain", "text": "node17 drained: 
 def run(name: str, *words: str, event: object = EVENT, **env: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *words], input=json.dumps(event), env=env,
-        capture_output=True, text=True, timeout=30,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 

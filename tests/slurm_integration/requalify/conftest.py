@@ -50,7 +50,7 @@ class HealingCluster:
         for node in nodes:
             live.heal_machine(self.root(node))
 
-    def wait(self, what: Callable[[], object], timeout_s: float = 60) -> None:
+    def wait(self, what: Callable[[], object], timeout_s: float = 240) -> None:
         until = time.monotonic() + timeout_s
         while not what():
             assert time.monotonic() < until, f"not within {timeout_s} s: {self.nodes()}"

@@ -38,7 +38,7 @@ class MachineLook:
     def _ask(self, name: str) -> NodeResult:
         environment = {"PATH": os.environ["PATH"], **live.environment(self.healing.root(name))}
         done = subprocess.run(
-            [FLIGHTCHECK, "check", "--json"], env=environment, capture_output=True, timeout=60
+            [FLIGHTCHECK, "check", "--json"], env=environment, capture_output=True, timeout=240
         )
         return NodeResult(name, "local", Answer.REPORTED, json.loads(done.stdout))
 
@@ -164,7 +164,7 @@ def test_the_command_proves_nodes_through_ssh(healing, requalify, reached_by_ssh
     environment = cluster.client_environment(str(healing.state))
     said = []
     for _ in range(2):
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout)
         time.sleep(1.1)

@@ -334,7 +334,7 @@ def test_watching_goes_on_through_a_slurm_that_is_away_and_ends_on_a_signal(fake
         while fake.drained and time.monotonic() < until:
             time.sleep(0.1)
         watching.send_signal(signal.SIGTERM)
-        said, complained = watching.communicate(timeout=60)
+        said, complained = watching.communicate(timeout=240)
     finally:
         watching.kill()
     assert fake.drained == {}

@@ -276,7 +276,7 @@ def test_eight_gpus_off_the_bus_in_turn_are_all_named(yard):
 
 def assert_no_child_stays() -> None:
     """A child that has sent its facts may still be on its way out; none may be there for good."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while (alive := children_alive()) and time.monotonic() < until:
         time.sleep(0.02)
     assert not alive

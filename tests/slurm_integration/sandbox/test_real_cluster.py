@@ -54,7 +54,7 @@ def test_down_ends_jobs_and_what_escaped_from_them(state):
     cluster.up(small(state))
     line = "setsid sleep 4321 & srun sleep 4321"
     cluster.client(state, "sbatch", "--output=/dev/null", f"--wrap={line}")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 240
     while cluster.client(state, "squeue", "-h", "-t", "R").stdout == "":
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -29,7 +29,7 @@ raise SystemExit(7)
 
 def flightcheck(*argv, **more):
     return subprocess.run(
-        [sys.executable, "-c", MAIN, *argv], capture_output=True, text=True, timeout=60, **more
+        [sys.executable, "-c", MAIN, *argv], capture_output=True, text=True, timeout=240, **more
     )
 
 
@@ -129,7 +129,7 @@ def test_ending_the_sandbox_ends_the_command_and_removes_the_machine(tmp_path):
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert process.wait(timeout=240) == 128 + signal.SIGTERM
     process.stdout.close()
     assert list(temporary.iterdir()) == []
 
@@ -145,7 +145,7 @@ def test_a_hung_driver_leaves_no_process_behind():
     )
 
     pid = int(done.stdout)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 240
     while alive(pid) and time.monotonic() < until:
         time.sleep(0.05)
     assert not alive(pid)

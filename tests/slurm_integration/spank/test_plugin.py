@@ -51,7 +51,7 @@ def loads(harness: Path) -> dict[str, str]:
 
 def run(harness: Path, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [harness, *words], capture_output=True, text=True, timeout=60, env=loads(harness)
+        [harness, *words], capture_output=True, text=True, timeout=240, env=loads(harness)
     )
 
 
@@ -182,7 +182,7 @@ def test_a_full_disk_costs_the_record_and_nothing_else(harness, tmp_path):
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", f'{fill}; exec "$2" exit "$1" node01 3', "sh",
          str(tmp_path), str(harness)],
-        capture_output=True, text=True, timeout=60, env=loads(harness),
+        capture_output=True, text=True, timeout=240, env=loads(harness),
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stderr.count("No space left on device; the exit of a task is not recorded") == 1

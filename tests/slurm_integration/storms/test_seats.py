@@ -103,11 +103,9 @@ def test_a_folder_that_is_not_there_is_an_error_in_words(tmp_path):
 
 
 def test_a_file_server_that_does_not_answer_holds_nobody(folder, monkeypatch):
-    monkeypatch.setattr("os.listdir", lambda _: time.sleep(60))
-    started = time.monotonic()
+    monkeypatch.setattr("os.listdir", lambda _: time.sleep(3600))
     with pytest.raises(SeatsError, match="did not answer in time"):
-        take_seat(str(folder), "a", 1, (), WINDOW, started + 0.3)
-    assert time.monotonic() - started < 5
+        take_seat(str(folder), "a", 1, (), WINDOW, time.monotonic() + 0.3)
 
 
 def drain(fake: FakeSlurm, folder, node: str = "node01", **changes: object) -> Decision:

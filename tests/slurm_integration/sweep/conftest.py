@@ -63,7 +63,7 @@ class Fleet:
         kept = cluster.client_environment(str(self.slurm.state))
         return {**kept, "TERM": "dumb"}
 
-    def run(self, *options: str, timeout: float = 60) -> subprocess.CompletedProcess:
+    def run(self, *options: str, timeout: float = 240) -> subprocess.CompletedProcess:
         return subprocess.run(
             self.argv(*options),
             env=self.environment(),

@@ -26,7 +26,7 @@ def ask(errand: Errand, *, login_shell: bool = False):
     argv = remote_argv(errand, "sweep")
     if login_shell:
         argv = ["bash", "-c", remote_line(errand, "sweep")]
-    done = subprocess.run(argv, capture_output=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, timeout=240)
     return read_answer(done.stdout, done.stderr, errand, TARGET, "ssh", 0.1).result
 
 

@@ -31,7 +31,7 @@ def test_this_machine_is_swept_without_slurm_and_ssh(h100):
     [
         ("exit 127", Answer.NOT_INSTALLED),
         ("exec cat /dev/zero", Answer.TOO_MUCH_OUTPUT),
-        ("exec sleep 60", Answer.TIMED_OUT),
+        ("exec sleep 600", Answer.TIMED_OUT),
         ("echo hello", Answer.GARBAGE),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_refused_configuration_drains_nothing(h100, tmp_path):
 
 def test_an_interruption_leaves_no_process_behind(tmp_path, h100):
     program, mark = tmp_path / "slow", tmp_path / "pid"
-    program.write_text(f"#!/bin/sh\necho $$ >{mark}\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\necho $$ >{mark}\nexec sleep 600\n")
     program.chmod(0o755)
     process = subprocess.Popen(
         [str(BIN / "flightcheck"), "sweep", "--via", "local", "--program", str(program),
@@ -71,14 +71,14 @@ def test_an_interruption_leaves_no_process_behind(tmp_path, h100):
         # Whoever runs the tests in the background may have made them deaf to it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    until = time.monotonic() + 20
+    until = time.monotonic() + 240
     while not (mark.exists() and mark.read_text().strip()) and time.monotonic() < until:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(240) == 130
     assert json.loads((tmp_path / "out.json").read_text())["results"][0]["answer"] == "interrupted"
     pid = int(mark.read_text())
-    until = time.monotonic() + 5
+    until = time.monotonic() + 50
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < until:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{pid}")

@@ -63,6 +63,6 @@ def test_an_early_end_ends_the_slurm_job_and_keeps_what_arrived(fleet):
     assert "deep: all_reduce over node[05-06]" in sweep.stderr.readline()
     time.sleep(1)
     sweep.send_signal(signal.SIGTERM)  # SIGINT may be ignored by whoever started the tests
-    out, _ = sweep.communicate(timeout=30)
+    out, _ = sweep.communicate(timeout=240)
     assert "2 go of 2 nodes" in out and "deep: ended early" in out
     fleet.slurm.wait(lambda: not fleet.slurm.run("squeue", "-h"))

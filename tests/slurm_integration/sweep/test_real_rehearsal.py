@@ -20,7 +20,7 @@ def test_a_fault_is_rehearsed_on_another_node_and_nothing_changes(fleet, node):
         [fleet.argv()[0], "drill", "--dry-run", "--json", "--node", node, "--fault", "xid-79",
          "--stage", "prolog", "--program", fleet.program, "--ssh-config", str(fleet.ssh_config),
          "--config", str(fleet.config)],
-        env=fleet.environment(), capture_output=True, text=True, timeout=60,
+        env=fleet.environment(), capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)

@@ -250,7 +250,7 @@ def test_keys_come_from_an_agent(fleet, tmp_path):
     sock = f"{tmp_path}/agent"
     agent = subprocess.Popen(["ssh-agent", "-D", "-a", sock], stdout=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 240
         while not os.path.exists(sock) and time.monotonic() < until:
             time.sleep(0.02)
         environment = {**os.environ, "SSH_AUTH_SOCK": sock}
@@ -286,7 +286,7 @@ def test_an_interrupted_sweep_keeps_what_has_arrived(fleet, tmp_path, number):
         lines.append(process.stdout.readline())
         assert lines[-1], process.stderr.read()
     process.send_signal(number)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=240)
     assert process.returncode == 130
     sweep = json.loads(path.read_text())
     told = {r["node"]: r["answer"] for r in sweep["results"]}
@@ -314,7 +314,7 @@ def test_a_terminal_sees_a_table_that_leaves_nothing_behind(fleet):
         pass  # the other side has closed
     finally:
         os.close(ours)
-    assert process.wait(20) == 0
+    assert process.wait(240) == 0
     shown = text.decode()
     assert "node[05-08]: go" in shown
     assert "/4" in shown

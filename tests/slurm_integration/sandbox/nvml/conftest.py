@@ -52,7 +52,7 @@ class Node:
         """The values that the script passed to out(), or its one value."""
         argv = [sys.executable, "-c", PRELUDE + script, str(self.library)]
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=60, check=False, **options
+            argv, capture_output=True, text=True, timeout=240, check=False, **options
         )
         assert done.returncode == 0, done.stderr
         values = [json.loads(line) for line in done.stdout.splitlines()]

@@ -180,7 +180,7 @@ def test_the_first_fault_that_matches_wins(sick):
 
 def test_abort_kills_the_caller(sick):
     child = sick(READ, with_fault(hgx_h100(), behaving("*", "abort", 3)))
-    assert child.wait(timeout=30) == -signal.SIGABRT
+    assert child.wait(timeout=240) == -signal.SIGABRT
 
 
 def test_a_hung_call_hangs_and_ends_by_sigterm(sick):
@@ -188,7 +188,7 @@ def test_a_hung_call_hangs_and_ends_by_sigterm(sick):
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(timeout=1)
     child.terminate()
-    assert child.wait(timeout=30) == -signal.SIGTERM
+    assert child.wait(timeout=240) == -signal.SIGTERM
 
 
 def test_a_deaf_hang_ends_only_by_sigkill(sick):
@@ -199,7 +199,7 @@ def test_a_deaf_hang_ends_only_by_sigkill(sick):
     with pytest.raises(subprocess.TimeoutExpired):
         child.wait(timeout=1)
     child.kill()
-    assert child.wait(timeout=30) == -signal.SIGKILL
+    assert child.wait(timeout=240) == -signal.SIGKILL
 
 
 def test_a_hang_ends_when_the_driver_recovers(sick, node):
@@ -216,7 +216,7 @@ def test_an_abandoned_hang_does_not_outlive_its_machine(sick, node):
         child.wait(timeout=0.5)
     node.state.unlink()
     assert answer(child) == {"error": 1}
-    assert child.wait(timeout=30) == 0
+    assert child.wait(timeout=240) == 0
 
 
 def test_a_hang_blocks_one_thread_only(sick):
@@ -300,8 +300,8 @@ def test_a_missing_state_is_uninitialized_and_says_so_only_when_asked(node, vari
     else:
         node.state.unlink()
     argv = node.start("out(code(n.nvmlInit))", env=environment, stderr=subprocess.PIPE)
-    stdout, stderr = argv.communicate(timeout=30)
+    stdout, stderr = argv.communicate(timeout=240)
     assert (stdout.strip(), stderr) == ("1", "")
     environment["FLIGHTCHECK_NVML_DEBUG"] = "1"
     argv = node.start("out(code(n.nvmlInit))", env=environment, stderr=subprocess.PIPE)
-    assert "no state file at" in argv.communicate(timeout=30)[1]
+    assert "no state file at" in argv.communicate(timeout=240)[1]

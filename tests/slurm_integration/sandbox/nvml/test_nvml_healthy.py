@@ -401,7 +401,7 @@ def test_pynvml_finds_it_by_library_path_alone(node):
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert (done.stdout.strip(), done.stderr) == ("8", "")
 
