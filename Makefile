@@ -40,7 +40,7 @@ torch: venv
 	    $(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
 
 test: venv torch system-tests  ## Every test, the real-Slurm ones included
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	bash tests/tmp-in-memory.sh $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 drill: venv  ## Every fault at every stage on every node type (10 min; ARGS=--slurm on real Slurm)
 	$(BIN)/flightcheck drill $(ARGS)
