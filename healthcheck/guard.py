@@ -74,13 +74,14 @@ def _watch(pid: int, relays: dict[int, int], name: str) -> int:
     for reader in relays:
         os.set_blocking(reader, False)
         poller.register(reader, select.POLLIN)
-    ended = False
+    ended = late = False
     while not ended:
+        if late:
+            return _given_up(pid, name)
         assert _slot is not None
         left = _DEADLINE.unpack_from(_slot, 0)[0] - time.monotonic()
-        if left <= 0:
-            return _given_up(pid, name)
-        for fd, _ in poller.poll(int(min(left, _LOOK_S) * 1000) + 1):
+        late = left <= 0  # a child that has ended by now is heard, however late we come
+        for fd, _ in poller.poll(0 if late else int(min(left, _LOOK_S) * 1000) + 1):
             ended = ended or fd == end
             if fd in relays and not _relay(fd, relays[fd]):
                 poller.unregister(fd)

@@ -109,7 +109,7 @@ def _missing(node: Snapshot, declared: Check) -> Outcome | None:
         problem = node.problems.get(field)
         if problem is None:
             return Outcome(declared.name, Ending.UNMEASURED, reason=f"{field} was not read")
-        late = problem.kind in ("hung", "slow")
+        late = problem.kind in ("hung", "slow", "stalled")
         ending = Ending.TIMED_OUT if late else Ending.UNMEASURED
         return Outcome(declared.name, ending, reason=f"{field}: {problem.reason}")
     return None

@@ -17,12 +17,14 @@ import time
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from healthcheck.attention import Attention
 from healthcheck.host import Host
 
 HUNG_AFTER_S = 3.5
 """A single call without an answer for this long is a hang. Without persistence mode the first
 handle of a GPU takes 1 to 3 s, which is slow but sound (hardware.md)."""
 MAX_FACTS = 64 << 20
+LOOK_S = 0.25
 KILL_GRACE_S = 0.1
 CHILD_LIFE_S = 120
 """No child lives longer, also where its parent was killed and nobody is left to end it."""
@@ -162,21 +164,25 @@ class Reading:
             return _problem("failed", f"the {self.probe} probe died{where}", call, subject)
         return answer if isinstance(answer, dict) else _problem("failed", "no facts")
 
-    def overdue(self, now: float) -> dict[str, Any]:
-        """The problem of a child that has not finished: hung in one call, or merely slow."""
+    def overdue(self, attention: Attention) -> dict[str, Any]:
+        """The problem of a child that has not finished: hung in one call, merely slow, or stalled
+        with the whole machine, which says nothing about what it asked.
+        """
+        now = attention.look()
         calls, at, call, subject = self.progress.last()
         on = f" on {subject}" if subject else ""
-        if calls and now - at >= HUNG_AFTER_S:
+        if calls and attention.silent_s(at) >= HUNG_AFTER_S:
             return _problem(
                 "hung", f"{call}{on} has given no answer for {now - at:.1f} s", call, subject
             )
-        return _problem(
-            "slow",
+        reason = (
             f"the {self.probe} probe made {calls} calls in {now - self.started:.1f} s and was "
-            f"not done (last {call or 'none'}{on})",
-            call,
-            subject,
+            f"not done (last {call or 'none'}{on})"
         )
+        if attention.longest_gap_s:
+            gap = f"{attention.longest_gap_s:.1f} s"
+            return _problem("stalled", f"this machine stood still for {gap}; {reason}")
+        return _problem("slow", reason, call, subject)
 
 
 def launch(probe: str, host: Host, plan: Plan) -> Reading:
@@ -186,7 +192,9 @@ def launch(probe: str, host: Host, plan: Plan) -> Reading:
     return Reading(probe, host, plan)
 
 
-def collect(readings: list[Reading], deadline: float) -> dict[str, dict[str, Any]]:
+def collect(
+    readings: list[Reading], deadline: float, attention: Attention
+) -> dict[str, dict[str, Any]]:
     """Wait for the readings until `deadline` (monotonic); answers by probe name."""
     waiting = list(readings)
     poller = select.poll()
@@ -194,20 +202,19 @@ def collect(readings: list[Reading], deadline: float) -> dict[str, dict[str, Any
     for reading in waiting:
         poller.register(reading, select.POLLIN | select.POLLHUP)
     answers: dict[str, dict[str, Any]] = {}
-    while by_fd:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        for fd, _ in poller.poll(max(1, int(left * 1000))):
+    late = False
+    while by_fd and not late:
+        left = min(deadline - attention.look(), LOOK_S)
+        late = left <= 0  # what lies there already is taken, however late we come
+        for fd, _ in poller.poll(0 if late else max(1, int(left * 1000))):
             reading = by_fd[fd]
             reading.take()
             if reading.done:
                 poller.unregister(fd)
                 del by_fd[fd]
                 answers[reading.probe] = reading.result()
-    now = time.monotonic()
     for reading in by_fd.values():
-        answers[reading.probe] = reading.overdue(now)
+        answers[reading.probe] = reading.overdue(attention)
         reading.abandon()
     return answers
 
@@ -232,6 +239,7 @@ def _child(probe: str, ask: Ask, writer: int) -> None:
 def _read(probe: str, ask: Ask) -> dict[str, Any]:
     try:
         facts = import_module(f"healthcheck.probes.{probe}").read(ask)
+        ask.progress.note("sending its facts")  # what comes now is nobody's call but ours
     except PermissionError as error:
         return _problem("denied", _told(error))
     except FileNotFoundError as error:

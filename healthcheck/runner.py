@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from healthcheck.attention import Attention
 from healthcheck.baseline import advance, load_baseline, save_baseline
 from healthcheck.config import Config, check_faults
 from healthcheck.host import Host, root_of
@@ -133,6 +134,7 @@ def _read(
 ) -> tuple[dict[str, dict[str, Any]], Profile, list[str], bool]:
     """Start every probe, choose the profile on the way, gather the answers."""
     deadline = started + request.config.deadline_s * PROBE_SHARE
+    attention = Attention()
     same_boot = baseline is not None and baseline.boot_id == boot_id(request.host)
     plan = Plan(
         stage=request.stage,
@@ -153,7 +155,7 @@ def _read(
     if wanted == "auto" and pinned is None:
         first = [reading for reading in readings if reading.probe == "pci"]
         readings = [reading for reading in readings if reading.probe != "pci"]
-        answers = collect(first, deadline)
+        answers = collect(first, deadline, attention)
     seen, _ = _field(answers, "pci")
     profile, notes, refused = choose_profile(wanted, _profile_folders(request), pinned, seen)
     plan = plan._replace(
@@ -161,7 +163,7 @@ def _read(
         services=(*profile.services, *request.config.services),
     )
     readings += [launch(probe, request.host, plan) for probe in PLANNED]
-    answers |= collect(readings, deadline)
+    answers |= collect(readings, deadline, attention)
     if wanted == "auto" and pinned is not None:
         seen, _ = _field(answers, "pci")
         profile, notes, refused = choose_profile(wanted, _profile_folders(request), pinned, seen)

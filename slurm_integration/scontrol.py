@@ -184,9 +184,9 @@ def _collect(
     open_fds, size = len(collected), 0
     while open_fds:
         left = until - time.monotonic()
-        if left <= 0:
-            return False
-        ready = poll.poll(min(left, 0.05) * 1000)
+        ready = poll.poll(max(0.0, min(left, 0.05)) * 1000)
+        if left <= 0 and not ready:
+            return False  # only now: an answer that is here counts, however late we come
         if not ready and process.poll() is not None:
             ready = poll.poll(0)  # what it wrote between the two looks
             if not ready:

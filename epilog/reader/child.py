@@ -47,11 +47,14 @@ class Reader:
         return _merged(parts, notes)
 
     def _drain(self) -> bool:
-        """Read the pipe to its end; False where the time was up first."""
+        """Read the pipe to its end; False where the time was up first and nothing lies there."""
         poller = select.poll()
         poller.register(self._pipe, select.POLLIN | select.POLLHUP)
-        while (left := self._deadline - time.monotonic()) > 0:
-            if not poller.poll(max(1, int(left * 1000))):
+        late = False
+        while not late:
+            left = self._deadline - time.monotonic()
+            if not poller.poll(max(0, int(left * 1000 + 0.999))):
+                late = left <= 0
                 continue
             chunk = os.read(self._pipe, 1 << 18)
             if not chunk:
@@ -90,10 +93,13 @@ def as_user(uid: int, gid: int, user: str | None, seconds: float, act: Callable[
         finally:
             os._exit(code)
     pause = 0.0005
-    while time.monotonic() < deadline:
+    while True:
+        late = time.monotonic() >= deadline
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status) == 0
+        if late:
+            break
         time.sleep(pause)
         pause = min(pause * 2, 0.02)
     os.kill(pid, signal.SIGKILL)

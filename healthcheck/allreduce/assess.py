@@ -90,6 +90,12 @@ def _conclude(told: Told, plan: Plan, wrong: bool) -> Conclusion:
         return _not_started(starts)
     if not told.seen or all(seen.silent_s is None for seen in told.seen):
         return _never_forked(told)
+    if _never_met(told):
+        return Conclusion(
+            AllreduceEnd.COULD_NOT_START,
+            f"the ranks did not meet within {told.duration_s:.1f} s",
+            cause="rendezvous",
+        )
     late = told.ended == "deadline" and not blame.silent(told) and not blame.timed_out(told)
     if late and _moving(told):
         return Conclusion(
@@ -148,6 +154,14 @@ def _never_forked(told: Told) -> Conclusion:
     if told.of("torch"):
         cause = "no-ranks"
     return Conclusion(AllreduceEnd.COULD_NOT_START, reason, cause=cause)
+
+
+def _never_met(told: Told) -> bool:
+    """Whether this node's ranks, all of them alive, still look for the others: a name server or a
+    host that gives no answer is no evidence against the node that asks.
+    """
+    looking = all(seen.phase == "join" and not seen.entered for seen in told.seen)
+    return looking and not blame.silent(told)
 
 
 def _moving(told: Told) -> bool:

@@ -9,6 +9,7 @@ from healthcheck.allreduce.launch import Child, process_state
 from healthcheck.allreduce.model import Plan
 from healthcheck.allreduce.sampling import Sampler
 from healthcheck.allreduce.told import Seen, Told
+from healthcheck.attention import Attention
 
 TICK_S = 0.1
 GRACE_S = 1.0
@@ -31,6 +32,7 @@ class _Run:
         self.pids: dict[int, int] = {}
         self.failed_at: float | None = None
         self.stopped_at: float | None = None
+        self.attention = Attention()
         self.moved_at = time.monotonic()
         self.looked_at = 0.0
         self.done = 0
@@ -59,12 +61,13 @@ class _Run:
             return "gone" if self.failed_at is None else "failed"
         if self.failed_at is not None and now - self.failed_at >= GRACE_S:
             return "failed"
-        if self.stopped_at is not None and now - self.stopped_at >= STOPPED_S:
+        watched = self.attention.silent_s
+        if self.stopped_at is not None and watched(self.stopped_at) >= STOPPED_S:
             return "stopped"
         if now >= self.deadline:
             return "deadline"
         allowed = self.plan.timeout_s if self.connected() else self.plan.join_s
-        return "stalled" if now - self.moved_at >= allowed + SLACK_S else None
+        return "stalled" if watched(self.moved_at) >= allowed + SLACK_S else None
 
     def connected(self) -> bool:
         """Whether some rank is past the meeting of the ranks."""
@@ -90,7 +93,7 @@ class _Run:
         """The part of the test that the first rank is in."""
         return self.child.state(0).phase
 
-    def seen(self, now: float) -> tuple[Seen, ...]:
+    def seen(self) -> tuple[Seen, ...]:
         """Every rank of this node as it is now."""
         ranks = []
         for local in range(self.plan.local):
@@ -104,7 +107,7 @@ class _Run:
                     entered=state.entered,
                     left=state.left,
                     phases=state.phases,
-                    silent_s=round(now - state.at, 2) if state.at else None,
+                    silent_s=round(self.attention.silent_s(state.at), 2) if state.at else None,
                     state=process_state(pid) if pid else None,
                 )
             )
@@ -122,7 +125,7 @@ def supervise(
         while True:
             poller.poll(int(TICK_S * 1000))
             run.take(watch)
-            now = time.monotonic()
+            now = run.attention.look()
             run.look(now)
             if sampler is not None:
                 sampler.turn(now, run.phase())
@@ -132,7 +135,7 @@ def supervise(
         return Told(
             ended=ended,
             messages=tuple(run.messages),
-            seen=run.seen(time.monotonic()),
+            seen=run.seen(),
             output=child.output(),
             duration_s=round(time.monotonic() - child.started, 3),
             started_at=round(time.time() - (time.monotonic() - child.started), 3),

@@ -25,7 +25,8 @@ class Problem(msgspec.Struct, frozen=True):
 
     `kind`: absent (no such tool, device or file here), denied (no permission), failed (the
     reading broke), hung (one call gave no answer: `call` and `subject` name it), slow (calls were
-    answered, but not all in time), skipped (nobody asked for it).
+    answered, but not all in time), stalled (the whole machine stood still meanwhile), skipped
+    (nobody asked for it).
     """
 
     kind: str

@@ -73,8 +73,11 @@ class Line:
 
     def wait(self, until: float) -> dict[str, Any] | None:
         """The next message before `until` (monotonic); None where none came or the line closed."""
-        while not self._queue and not self.closed and (left := until - time.monotonic()) > 0:
-            if select.select([self.socket], [], [], min(left, 1.0))[0]:
+        late = False
+        while not self._queue and not self.closed and not late:
+            left = until - time.monotonic()
+            late = left <= 0  # what is here by now counts, however late we come
+            if select.select([self.socket], [], [], max(0.0, min(left, 1.0)))[0]:
                 self._queue += self.receive()
         return self._queue.pop(0) if self._queue else None
 

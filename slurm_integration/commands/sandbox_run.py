@@ -30,9 +30,12 @@ def run(
 
     Raises MachineError, FaultError, BuildError, OSError.
     """
-    with _folder(folder) as root:
-        prepare(root, type_name, faults, node)
-        return execute(root, argv)
+    try:
+        with _ended_in_order() as command, _folder(folder) as root:
+            prepare(root, type_name, faults, node)
+            return execute(root, argv, command)
+    except _EndedError as ended:
+        return 128 + ended.number
 
 
 def prepare(root: str, type_name: str, faults: Sequence[str], node: str) -> None:
@@ -49,7 +52,7 @@ def prepare(root: str, type_name: str, faults: Sequence[str], node: str) -> None
         take_baseline(root)
 
 
-def execute(root: str, argv: Sequence[str]) -> int:
+def execute(root: str, argv: Sequence[str], command: "Command") -> int:
     """Run the command with the machine in its environment; 128 + N where a signal N ended it."""
     variables = {**environment(root)}
     if "FLIGHTCHECK_CONFIG" in os.environ:
@@ -63,26 +66,60 @@ def execute(root: str, argv: Sequence[str]) -> int:
         print(f"flightcheck: {argv[0]}: command not found", file=sys.stderr)
         return EX_NOT_FOUND
     try:
-        child = subprocess.Popen(  # noqa: S603 - the user's own command, no shell
-            [program, *argv[1:]], env={**os.environ, **variables}
-        )
+        code = command.run([program, *argv[1:]], {**os.environ, **variables})
     except OSError as error:
         print(f"flightcheck: {program}: {error.strerror}", file=sys.stderr)
         return EX_NOT_EXECUTABLE
-    with _passing_on(child):
-        code = child.wait()
     return 128 - code if code < 0 else code
 
 
+class _EndedError(BaseException):
+    """Somebody asked us to end before the command ran. No SystemExit: the registry takes that for
+    the error of a check that it imports.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Command:
+    """The user's command, and what becomes of signals before, while and after it starts."""
+
+    def __init__(self) -> None:
+        self._starting = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._waiting: list[int] = []
+
+    def run(self, argv: Sequence[str], env: dict[str, str]) -> int:
+        """Start it and wait for its end; negative where a signal ended it."""
+        self._starting = True
+        self._child = subprocess.Popen(argv, env=env)  # noqa: S603 - the user's own, no shell
+        for number in self._waiting:
+            self._child.send_signal(number)
+        # A terminal sends its interrupt to both of us; the command decides what it means.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return self._child.wait()
+
+    def end(self, number: int, _frame: object) -> None:
+        """A signal that asks us to end goes to the command; we end after it."""
+        if self._child is not None:
+            self._child.send_signal(number)
+        elif self._starting:
+            self._waiting.append(number)
+        else:
+            raise _EndedError(number)
+
+
 @contextmanager
-def _passing_on(child: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Signals that ask us to end go to the command; we end after it, and clean up."""
+def _ended_in_order() -> Iterator[Command]:
+    """Whoever asks us to end finds the machine cleaned up, however early."""
+    command = Command()
     numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda n, _: child.send_signal(n)) for number in numbers]
-    # A terminal sends its interrupt to both of us; the command decides what it means.
-    before.append(signal.signal(signal.SIGINT, signal.SIG_IGN))
+    before = [signal.signal(number, command.end) for number in numbers]
+    before.append(signal.getsignal(signal.SIGINT))
     try:
-        yield
+        yield command
     finally:
         for number, handler in zip((*numbers, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)

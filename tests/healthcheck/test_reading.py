@@ -1,6 +1,7 @@
 """Probes in children: facts come back, hangs are named, nothing is left behind."""
 
 import os
+import select
 import sys
 import time
 import types
@@ -8,6 +9,7 @@ import types
 import pytest
 
 from healthcheck import reading
+from healthcheck.attention import Attention
 from healthcheck.host import LocalHost
 from healthcheck.reading import Plan, collect, launch
 
@@ -27,7 +29,7 @@ def probe(monkeypatch):
 
 def answer_of(name, seconds=5.0):
     child = launch(name, LocalHost(), Plan())
-    return collect([child], time.monotonic() + seconds)[name], child
+    return collect([child], time.monotonic() + seconds, Attention())[name], child
 
 
 def test_facts_come_back_as_plain_data(probe):
@@ -116,9 +118,43 @@ def test_one_hung_probe_does_not_hide_the_others(probe):
         launch(probe("stuck", hang), LocalHost(), Plan()),
         launch(probe("fine", lambda ask: {"n": 1}), LocalHost(), Plan()),
     ]
-    answers = collect(readings, time.monotonic() + 0.5)
+    answers = collect(readings, time.monotonic() + 0.5, Attention())
     assert answers["fine"] == {"facts": {"n": 1}}
     assert answers["stuck"]["problem"]["kind"] == "slow"
+
+
+def test_facts_that_came_in_time_are_taken_by_a_parent_that_comes_late(probe):
+    child = launch(probe("plain", lambda ask: {"n": 3}), LocalHost(), Plan())
+    assert select.select([child], [], [], 60)[0]
+    answers = collect([child], time.monotonic() - 5, Attention())
+    assert answers["plain"] == {"facts": {"n": 3}}
+
+
+def test_silence_that_nobody_watched_is_no_hang(probe, monkeypatch):
+    monkeypatch.setattr("healthcheck.reading.HUNG_AFTER_S", 1.0)
+
+    def read(ask):
+        ask.progress.note("nvmlDeviceGetTemperature", "0000:b3:00.0")
+        time.sleep(60)
+
+    attention = Attention()
+    child = launch(probe("hanging", read), LocalHost(), Plan())
+    time.sleep(1.5)  # as a machine that stands still
+    problem = collect([child], time.monotonic() + 0.3, attention)["hanging"]["problem"]
+    assert problem["kind"] == "stalled"
+    assert problem["reason"].startswith("this machine stood still for ")
+    assert problem["call"] is None
+
+
+def test_what_follows_the_last_call_is_not_held_against_it(probe, monkeypatch):
+    monkeypatch.setattr("healthcheck.reading.HUNG_AFTER_S", 0.2)
+    monkeypatch.setattr("healthcheck.reading._send", lambda *_: time.sleep(60))
+
+    def read(ask):
+        ask.progress.note("nvmlShutdown")
+
+    answer, _ = answer_of(probe("sending", read), seconds=1.0)
+    assert answer["problem"]["call"] == "sending its facts"
 
 
 def test_a_child_does_not_hold_our_output_open(probe, tmp_path):

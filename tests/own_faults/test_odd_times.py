@@ -91,6 +91,52 @@ def test_slurm_ending_a_hook_drains_no_node(hook, h100, job, failed_job):
         assert "Traceback" not in trouble
 
 
+def whole_tree(pid: int) -> set[int]:
+    """A process and all that come from it."""
+    found = {pid}
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            children = path.read_text().split()
+        except OSError:
+            continue
+        found |= {one for child in children for one in whole_tree(int(child))}
+    return found
+
+
+def signal_all(pids: set[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+@pytest.mark.parametrize("hook", ["flightcheck-prolog", "flightcheck-epilog"])
+def test_a_machine_that_stands_still_for_seconds_condemns_nobody(hook, h100, job, failed_job):
+    """A paused guest, a stalled disk, no processor: nothing runs, but the clock does."""
+    env = job if "prolog" in hook else failed_job
+    script = Path(h100.environment()["PATH"].split(":")[0]) / hook
+    flying, stopped = [], []
+    for wait_s in (0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3):
+        one = subprocess.Popen(
+            [str(script)], env=h100.environment(**env), stdout=subprocess.PIPE, text=True
+        )
+        flying.append(one)
+        time.sleep(wait_s)
+        pids: set[int] = set()
+        while new := whole_tree(one.pid) - pids:  # also what was started meanwhile
+            signal_all(new, signal.SIGSTOP)
+            pids |= new
+        stopped.append(pids)
+    time.sleep(7)  # longer than the probes have
+    for pids in stopped:
+        signal_all(pids, signal.SIGCONT)
+    for one in flying:
+        said = one.communicate(timeout=240)[0]
+        assert one.returncode == 0
+        assert "no-go" not in said and "hangs" not in said, said
+
+
 def test_children_of_a_killed_hook_end_by_themselves(h100, job, monkeypatch):
     """SIGKILL reaches the hook alone; its probe, held by the driver, is not left for ever."""
     from healthcheck import reading

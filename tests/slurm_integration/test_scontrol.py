@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -116,6 +117,19 @@ def test_jobs_are_shown_updated_and_requeued_by_number(tmp_path):
     )
     assert slurm.requeue(17).stdout == "requeue 17\n"
     assert (slurm.reads, slurm.updates) == (1, 2)
+
+
+def test_an_answer_that_is_there_counts_however_late_we_look():
+    process = subprocess.Popen(
+        ["echo", "State=IDLE"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout and process.stderr
+    process.wait()
+    collected: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    assert _collect(process, collected, time.monotonic() - 5)
+    assert b"".join(collected[process.stdout.fileno()]) == b"State=IDLE\n"
+    process.stdout.close()
+    process.stderr.close()
 
 
 def test_what_arrives_between_two_looks_at_a_program_that_ends_is_not_lost():

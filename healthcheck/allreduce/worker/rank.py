@@ -12,7 +12,7 @@ import torch  # noqa: TID251 - this is the child that may
 import torch.distributed as dist  # noqa: TID251
 
 from . import bandwidth, compute, integrity, words
-from .collective import Collective, absent
+from .collective import Collective, absent, await_listener
 from .talk import Pipe, Slot
 
 LEAVE_S = 5.0
@@ -106,6 +106,8 @@ class Rank:
         wait = self.plan["join_s"]
         until = time.monotonic() + wait
         try:
+            if not where["serve"]:
+                await_listener(where["host"], where["port"], until)
             store = dist.TCPStore(
                 where["host"], where["port"], is_master=False, wait_for_workers=False,
                 timeout=timedelta(seconds=wait),

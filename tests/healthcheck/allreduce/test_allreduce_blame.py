@@ -72,6 +72,24 @@ def test_on_several_nodes_a_hang_with_nobody_here_to_blame_points_away():
     assert "another node" in result.reason
 
 
+def test_ranks_that_never_met_accuse_nobody():
+    looking = tuple(
+        Seen(r, pid=100 + r, phase="join", phases=2, silent_s=0.1, state="S") for r in range(4)
+    )
+    result = assess(told("stalled", seen=looking), change(PLAN, ranks=8))
+    assert (result.end, result.cause) == (End.COULD_NOT_START, "rendezvous")
+    assert "did not meet within" in result.reason
+
+
+def test_a_rank_that_dies_while_the_ranks_meet_is_still_named():
+    looking = tuple(
+        Seen(r, pid=100 + r, phase="join", phases=2, silent_s=0.1, state="S") for r in range(4)
+    )
+    stopped = (change(looking[0], state="T"), *looking[1:])
+    result = assess(told("stopped", seen=stopped), PLAN)
+    assert (result.end, accused(result)) == (End.HUNG, [0])
+
+
 def test_peers_that_went_away_are_no_evidence_against_this_node():
     errors = [
         {"t": "error", "kind": "failed", "rank": r, "reason": "Connection closed by peer [::1]:5"}

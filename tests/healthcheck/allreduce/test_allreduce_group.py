@@ -34,7 +34,7 @@ def fly_together(numbers, nodes, join_s=20.0):
     results = {}
 
     def one(number, child):
-        results[number] = run(child, plan_of(number, nodes, port, join_s), time.monotonic() + 60)
+        results[number] = run(child, plan_of(number, nodes, port, join_s), time.monotonic() + 240)
 
     threads = [
         threading.Thread(target=one, args=(number, start(sys.executable))) for number in numbers
@@ -60,12 +60,12 @@ def test_ranks_of_two_nodes_reduce_together():
 
 def test_an_absent_node_does_not_hold_the_others():
     began = time.monotonic()
-    (result,) = fly_together([0], nodes=2, join_s=2.0)
+    (result,) = fly_together([0], nodes=2, join_s=10.0)  # torch itself takes seconds to import
     assert (result.end, result.cause) == (End.COULD_NOT_START, "absent")
     assert result.absent == (2, 3)
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 200
 
 
 def test_no_rendezvous_is_told_as_such():
-    (result,) = fly_together([1], nodes=2, join_s=2.0)
+    (result,) = fly_together([1], nodes=2, join_s=10.0)
     assert (result.end, result.cause) == (End.COULD_NOT_START, "rendezvous")

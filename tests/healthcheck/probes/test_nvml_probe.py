@@ -7,6 +7,7 @@ import time
 import msgspec
 import pytest
 
+from healthcheck.attention import Attention
 from healthcheck.host import NVML, NVML_FOLDERS, host_at
 from healthcheck.model import Driver, Gpu, P2pPair
 from healthcheck.probes import nvml as probe
@@ -48,7 +49,7 @@ class Node:
         if nvml is not None:
             install_library(self.cache, self.root / NVML_FOLDERS[0], nvml)
         reading = launch("nvml", host_at(str(self.root)), Plan(stage))
-        return collect([reading], time.monotonic() + wait_s)["nvml"]
+        return collect([reading], time.monotonic() + wait_s, Attention())["nvml"]
 
     def facts(self, nvml=None, **options):
         answer = self.answer(nvml, **options)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from healthcheck.attention import Attention
 from healthcheck.host import RecordedHost
 from healthcheck.probes import _services, storage
 from healthcheck.reading import Ask, Plan, Progress, collect, launch
@@ -115,11 +116,11 @@ def test_a_root_that_cannot_be_measured_is_unknown(tmp_path: Path) -> None:
 def test_a_hung_mount_is_named_the_others_are_measured_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "MOUNT_ANSWER_S", 0.3)
+    monkeypatch.setattr(storage, "LOOKS", 4)
     host = machine(tmp_path, {"/shared": "hang", "/lustre": "hang", "/home": ROOT_SPACE})
     reading = launch("storage", host, Plan(mounts=("/shared", "/home", "/lustre")))
     child = reading._pid
-    answers = collect([reading], time.monotonic() + 60)
+    answers = collect([reading], time.monotonic() + 60, Attention())
     facts = answers["storage"]["facts"]
     found = {entry["path"]: entry["state"] for entry in facts["filesystems"]}
     assert found == {"/": "ok", "/shared": "hung", "/home": "ok", "/lustre": "hung"}

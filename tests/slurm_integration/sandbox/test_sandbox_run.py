@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_integration.commands.sandbox import command
-from slurm_integration.commands.sandbox_run import execute
+from slurm_integration.commands.sandbox_run import Command, execute
 from slurm_integration.sandbox.cluster import why_not
 from slurm_integration.sandbox.faults.registry import load_faults
 from slurm_integration.sandbox.machine.live import build_machine
@@ -107,14 +107,16 @@ def test_what_cannot_be_is_refused_with_the_exit_code_of_a_usage_error(argv, tol
 def test_a_command_that_does_not_exist_ends_as_a_shell_would_say(tmp_path, capsys):
     build_machine(str(tmp_path / "m"), "cpu-only", "n")
 
-    assert execute(str(tmp_path / "m"), ["no-such-command-here"]) == 127
+    assert execute(str(tmp_path / "m"), ["no-such-command-here"], Command()) == 127
     assert "not found" in capsys.readouterr().err
 
 
 def test_a_command_that_dies_of_a_signal_ends_as_a_shell_would_say(tmp_path):
     build_machine(str(tmp_path / "m"), "cpu-only", "n")
 
-    assert execute(str(tmp_path / "m"), ["sh", "-c", "kill -9 $$"]) == 128 + signal.SIGKILL
+    assert (
+        execute(str(tmp_path / "m"), ["sh", "-c", "kill -9 $$"], Command()) == 128 + signal.SIGKILL
+    )
 
 
 def test_ending_the_sandbox_ends_the_command_and_removes_the_machine(tmp_path):
@@ -132,6 +134,25 @@ def test_ending_the_sandbox_ends_the_command_and_removes_the_machine(tmp_path):
     assert process.wait(timeout=240) == 128 + signal.SIGTERM
     process.stdout.close()
     assert list(temporary.iterdir()) == []
+
+
+def test_ending_the_sandbox_at_any_moment_leaves_no_machine_and_no_command(tmp_path):
+    temporary, mark = tmp_path / "tmp", tmp_path / "pids"
+    temporary.mkdir()
+    mark.touch()
+    for wait_s in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0):
+        process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "sandbox", "run", "--type", "cpu-only", "--", "sh", "-c",
+             f"echo $$ >> {mark}; exec sleep 300"],
+            env={**os.environ, "TMPDIR": str(temporary)},
+        )  # fmt: skip
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=240)
+        # Before the first line of ours runs, the signal ends the interpreter itself.
+        assert code in (128 + signal.SIGTERM, -signal.SIGTERM)
+        assert list(temporary.iterdir()) == []
+    assert not [pid for pid in mark.read_text().split() if alive(int(pid))]
 
 
 def test_a_hung_driver_leaves_no_process_behind():
